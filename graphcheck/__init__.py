@@ -1,0 +1,33 @@
+"""graphcheck: makes a PyTorch model trainable on ExecuTorch, and proves it.
+
+The public API: `check`, `validate`, `Report`, `Finding`, `Verdict`. Importing this package does
+not import torch.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from graphcheck.api import check, validate
+    from graphcheck.report.types import Report
+    from graphcheck.rules.types import Finding
+    from graphcheck.validate.types import Verdict
+
+__all__ = ["Finding", "Report", "Verdict", "check", "validate"]
+__version__ = "0.1.0"
+
+_HOMES = {
+    "check": "graphcheck.api",
+    "validate": "graphcheck.api",
+    "Report": "graphcheck.report.types",
+    "Finding": "graphcheck.rules.types",
+    "Verdict": "graphcheck.validate.types",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(_HOMES[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

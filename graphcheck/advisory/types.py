@@ -1,0 +1,49 @@
+"""Known-wrong kernels: a version range as the hint, a behavioural probe as the proof."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Advisory", "ProbeResult"]
+
+
+@dataclass(frozen=True)
+class Advisory:
+    """One known fault of kernels.
+
+    `id` is `GCA-YYYY-NNNN`. `ops` are the ATen names it concerns (`aten.native_dropout`), `when`
+    further conditions on the call as data (the form of opset limits). `affected` is a version
+    range (PEP 440). `rule` is the rule that reports it; `probe` the name of the probe that
+    proves it, empty when the fault cannot be probed.
+    """
+
+    id: str
+    title: str
+    ops: tuple[str, ...]
+    kernels: tuple[str, ...]
+    affected: str
+    rule: str
+    what: str
+    consequence: str
+    evidence: tuple[str, ...] = ()
+    references: tuple[str, ...] = ()
+    when: Mapping[str, Any] | None = None
+    probe: str = ""
+    fixed_in: str = ""
+    mends: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """What a probe saw on one runtime: `wrong`, `right`, or `not run` with the reason in `detail`.
+
+    `figure` is the measured quantity in words (for instance `kept output / x = 1.0 at p = 0.5`).
+    """
+
+    advisory: str
+    outcome: str
+    figure: str = ""
+    detail: str = ""
+    build_id: str = ""

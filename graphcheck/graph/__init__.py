@@ -1,0 +1,1 @@
+"""The joint forward/backward graph as plain facts: what will run."""

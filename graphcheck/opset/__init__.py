@@ -1,0 +1,1 @@
+"""What a runtime can do: kernels, limits, and where the lists come from."""

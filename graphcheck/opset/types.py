@@ -1,0 +1,67 @@
+"""What a runtime can do: its kernels, and the arguments each refuses."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Grade", "Limit", "Opset", "Support"]
+
+
+class Grade(str, enum.Enum):
+    """How far an op call is supported."""
+
+    MISSING = "no kernel"
+    NO_OUT_VARIANT = "no out variant"
+    NOT_CORE = "not core ATen"
+    REFUSED = "refuses these arguments"
+    WRONG = "known wrong in this build"
+    DECOMPOSED = "right because it decomposes"
+    REGISTERED = "registered"
+    MEASURED = "measured in parity"
+    NOT_CHECKED = "not checked"
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Arguments a registered kernel refuses.
+
+    `kernel` is the registry name, `*` for all. `when` is the condition as data, `rule` the GC2
+    code it gives, `reason` a sentence with placeholders, `evidence` how it was measured.
+    """
+
+    id: str
+    kernel: str
+    rule: str
+    when: Mapping[str, Any]
+    reason: str
+    evidence: str = ""
+
+
+@dataclass(frozen=True)
+class Support:
+    """The answer for one op call, with the reason in words."""
+
+    grade: Grade
+    reason: str = ""
+    limit: Limit | None = None
+    kernel: str = ""
+
+
+@dataclass(frozen=True)
+class Opset:
+    """The kernels of one runtime: `kernels` holds registry names such as `aten::add.out`.
+
+    `extra` are kernels of the user's own library: what they do is not known to graphcheck.
+    """
+
+    runtime: str
+    version: str
+    library: str
+    kernels: frozenset[str]
+    limits: tuple[Limit, ...] = ()
+    measured: frozenset[str] = frozenset()
+    extra: frozenset[str] = frozenset()
+    source: str = ""

@@ -1,0 +1,1 @@
+"""How a report is told: one file per output format."""

@@ -1,0 +1,1 @@
+"""Running a program: the native runner, its build, the memory plan, devices."""

@@ -1,0 +1,1 @@
+"""Short training on the runtime, judged step by step against eager PyTorch."""

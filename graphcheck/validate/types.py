@@ -1,0 +1,73 @@
+"""The answer of `validate`: does the runtime train as eager PyTorch does, and if not, where first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+__all__ = ["Divergence", "Stage", "StaleOutput", "Verdict"]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One rung of the ladder: `outcome` is pass, fail or not run; `detail` says why."""
+
+    name: str
+    outcome: str
+    detail: str = ""
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class StaleOutput:
+    """An instruction whose output depends on what its memory held before.
+
+    `op` is the registry name, `module` the user's module path; `caused_by` is the index of an
+    earlier flagged instruction that feeds it, None for a root cause.
+    """
+
+    instruction: int
+    op: str
+    module: str = ""
+    source: str = ""
+    caused_by: int | None = None
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """The first step at which runtime and eager differ, and in what.
+
+    `quantity` is "loss" or the parameter's name; `error` is relative to the largest entry.
+    """
+
+    step: int
+    quantity: str
+    runtime: float
+    eager: float
+    error: float
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`verdict` is match, drift, diverged or not run; `reason` explains it in a sentence."""
+
+    target: str
+    verdict: str
+    reason: str
+    stages: tuple[Stage, ...] = ()
+    steps: int = 0
+    losses: tuple[float, ...] = ()
+    eager_losses: tuple[float, ...] = ()
+    first_free: Divergence | None = None
+    """First divergence when both train freely from the same weights."""
+    first_locked: Divergence | None = None
+    """First divergence with the eager weights reset to the runtime's before each step."""
+    worst_gradient_errors: dict[str, float] = field(default_factory=dict)
+    """Worst relative error over the steps, locked, by parameter name."""
+    stale: tuple[StaleOutput, ...] = ()
+    stale_checked: bool = False
+    notes: tuple[str, ...] = ()
+    overhead: dict[str, float] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    optimizer: str = ""
+    schema_version: str = "1"

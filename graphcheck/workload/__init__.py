@@ -1,0 +1,1 @@
+"""Loading what the user brought: model, example inputs, loss."""

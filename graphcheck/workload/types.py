@@ -1,0 +1,30 @@
+"""What the workload room hands on: the user's model, ready to be traced for training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Workload"]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A module whose forward takes `inputs` and returns the scalar loss as output 0.
+
+    `module` is the user's module, or a thin wrapper that adds the loss; `prefix` is the name the
+    user's module has inside the wrapper ("" without one; "model." when wrapped), to be cut from
+    parameter names and module paths. `inputs` are positional (a tuple), `kwargs` by name.
+    `guesses` are sentences on what was not said by the user and had to be assumed.
+    `root_type` is the class name of the user's module; `file` the user's source file, if any.
+    """
+
+    module: Any
+    inputs: tuple[Any, ...]
+    kwargs: dict[str, Any] = field(default_factory=dict)
+    dynamic_shapes: Any = None
+    prefix: str = ""
+    root_type: str = ""
+    target: str = ""
+    file: str = ""
+    guesses: tuple[str, ...] = ()
