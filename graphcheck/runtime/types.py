@@ -1,0 +1,97 @@
+"""What goes into a run of a program and what comes out of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["ArrayInput", "InstructionOutput", "RunFailure", "StepRecord", "Trace", "TrainRequest"]
+
+
+@dataclass(frozen=True)
+class ArrayInput:
+    """One input tensor: raw little-endian bytes in contiguous order (or in `dim_order`).
+
+    `dtype` is torch's short name (`float32`, `int64`, `bfloat16`, `bool`).
+    """
+
+    dtype: str
+    shape: tuple[int, ...]
+    data: bytes
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """Train `program` for `steps` steps of plain SGD (or what `optimizer` says) in the runtime.
+
+    `batches` are input sets, used in turn. `fill` is what the arena holds before the first step
+    (zero, nan, junk; weights and buffers are loaded after it). `detect_stale` runs step 0 with the
+    stale-output detector. `record` adds gradients and parameters of every step to the trace.
+    `kernel_libraries` are loaded before the program. `timeout` in seconds is for the whole run.
+    """
+
+    program: Path
+    batches: tuple[tuple[ArrayInput, ...], ...]
+    steps: int
+    learning_rate: float = 0.05
+    optimizer: str = "sgd"
+    fill: str = "zero"
+    detect_stale: bool = False
+    record: bool = True
+    kernel_libraries: tuple[Path, ...] = ()
+    timeout: float = 300.0
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One training step: `loss`, gradients and the parameters *before* the update, by name.
+
+    Arrays are numpy arrays in the tensor's own dtype (bfloat16 as float32). Names are those of
+    the program's own training metadata, as an app on a device would see them. `seconds` is the
+    time of `execute` alone. `outputs` are further user outputs of the step.
+    """
+
+    loss: float
+    gradients: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class InstructionOutput:
+    """An instruction the stale-output detector flagged; `inputs_from` are flagged producers."""
+
+    instruction: int
+    op: str
+    inputs_from: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunFailure:
+    """Why a run ended early: `kind` is refused, crash, hang, load or metadata.
+
+    `stage` is where (load, method, step N); `code` ExecuTorch's error number if there is one;
+    `message` a sentence; `op`/`instruction` what ran, if known; `log` the runtime's own words.
+    """
+
+    kind: str
+    stage: str
+    message: str
+    code: int | None = None
+    op: str = ""
+    instruction: int | None = None
+    log: str = ""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a run gave: its steps up to `failure`, if any."""
+
+    steps: tuple[StepRecord, ...] = ()
+    failure: RunFailure | None = None
+    stale: tuple[InstructionOutput, ...] = ()
+    stale_checked: bool = False
+    instructions: int = 0
+    arena_bytes: int = 0
+    seconds: float = 0.0
