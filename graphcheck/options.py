@@ -1,0 +1,45 @@
+"""What a user can ask of `check` and `validate`: plain values that travel to a child process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["CheckOptions", "ValidateOptions"]
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """How to load and check one target.
+
+    `inputs` are specifications such as `float32[2,3,64,64]` or `int64[2]<10`; () takes the model
+    file's own example inputs. `loss` names a loss (`cross_entropy`), None takes the model file's.
+    `opset` is the name or the path of an operator set, None the installed runtime's.
+    `kernel_libraries` are paths of shared libraries that register kernels. `timeout` is in
+    seconds for the whole work in the child process, `memory_limit` in MiB (None: no limit).
+    `strict` asks for strict export instead of non-strict first.
+    """
+
+    target: str
+    inputs: tuple[str, ...] = ()
+    loss: str | None = None
+    num_classes: int | None = None
+    dynamic_batch: bool = False
+    opset: str | None = None
+    kernel_libraries: tuple[str, ...] = ()
+    timeout: float = 600.0
+    memory_limit: int | None = None
+    strict: bool = False
+
+
+@dataclass(frozen=True)
+class ValidateOptions(CheckOptions):
+    """How to train one target in the runtime and in eager, and compare.
+
+    `steps` counts training steps, `device` names a device of the runtime room, `optimizer` is
+    `sgd` or one of its variants.
+    """
+
+    steps: int = 20
+    learning_rate: float = 0.05
+    device: str = "host"
+    optimizer: str = "sgd"
