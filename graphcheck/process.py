@@ -7,6 +7,7 @@ the reply from a pipe of its own, so that what a user's model prints cannot be t
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import os
 import selectors
@@ -266,7 +267,7 @@ def _decode(
     timeout: float,
 ) -> T:
     if messages.reply is not None:
-        return msgspec.json.decode(messages.reply, type=reply_type)
+        return msgspec.msgpack.decode(base64.b64decode(messages.reply), type=reply_type)
     if messages.error is not None:
         error = messages.error
         if error["type"] == "MemoryError":
