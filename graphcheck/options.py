@@ -16,7 +16,8 @@ class CheckOptions:
     `opset` is the name or the path of an operator set, None the installed runtime's.
     `kernel_libraries` are paths of shared libraries that register kernels. `timeout` is in
     seconds for the whole work in the child process, `memory_limit` in MiB (None: no limit).
-    `strict` asks for strict export instead of non-strict first.
+    `strict` asks for strict export instead of non-strict first. `select`, `ignore` and
+    `per_module_ignores` are code prefixes (`GC3`), the last by module path pattern (`pool*`).
     """
 
     target: str
@@ -29,6 +30,9 @@ class CheckOptions:
     timeout: float = 600.0
     memory_limit: int | None = None
     strict: bool = False
+    select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    per_module_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True)

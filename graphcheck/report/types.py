@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from graphcheck.rules.types import Finding, Severity
 
-__all__ = ["NotChecked", "Report", "Suppressed"]
+__all__ = ["NotChecked", "Report", "Suppressed", "UnusedSuppression"]
 
 SCHEMA_VERSION = "1"
 
@@ -29,6 +29,16 @@ class Suppressed:
 
 
 @dataclass(frozen=True)
+class UnusedSuppression:
+    """A `# graphcheck: ignore[...]` comment at `file`:`line` that silences nothing, and `why`."""
+
+    file: str
+    line: int
+    comment: str
+    why: str = "no finding here"
+
+
+@dataclass(frozen=True)
 class Report:
     """All that `check` found.
 
@@ -40,6 +50,7 @@ class Report:
     target: str
     findings: tuple[Finding, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
+    unused_suppressions: tuple[UnusedSuppression, ...] = ()
     not_checked: tuple[NotChecked, ...] = ()
     guesses: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
