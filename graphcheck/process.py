@@ -283,5 +283,6 @@ def _decode(
     out_of_memory = code == -signal.SIGKILL or any(
         mark in output for mark in ("MemoryError", "bad_alloc", "can't allocate memory")
     )
-    kind_of_end = "memory" if out_of_memory else "exit" if code is not None and code >= 0 else "crash"
-    raise WorkerFailure(kind_of_end, describe_exit(code), messages.stage, output)
+    exited = code is not None and code >= 0
+    end = "memory" if out_of_memory else "exit" if exited else "crash"
+    raise WorkerFailure(end, describe_exit(code), messages.stage, output)

@@ -1,0 +1,223 @@
+"""From a `Workload` to a `JointGraph`: trace, then write down what is there as plain facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from graphcheck.errors import ModelError
+from graphcheck.graph.facts import buffer_facts, parameter_facts, tensor_fact, tied_parameters
+from graphcheck.graph.layout import edge_strides
+from graphcheck.graph.provenance import Provenance, clean_module_path
+from graphcheck.graph.reach import Reach, reach_of_nodes
+from graphcheck.graph.trace import Traced, export, trace_joint
+from graphcheck.graph.types import JointGraph, OpCall, TensorFact
+from graphcheck.worker import progress
+from graphcheck.workload.types import Workload
+
+__all__ = ["capture", "describe", "trace"]
+
+_NORMS = ("native_group_norm", "native_layer_norm", "_native_batch_norm_legit")
+
+
+def capture(workload: Workload) -> JointGraph:
+    """Trace the workload and describe its joint graph.
+
+    Raises ModelError with the GC0 code of the reason when it cannot be exported or differentiated.
+    """
+    return describe(trace(workload), workload)
+
+
+def trace(workload: Workload) -> Traced:
+    """Export and differentiate; strict tracing for tied weights and where non-strict fails.
+
+    Non-strict export gives each name of a tied parameter an input of its own, and then only one of
+    them a gradient; strict export keeps one. Raises ModelError.
+    """
+    strict = bool(tied_parameters(workload.module))
+    progress("exporting the model")
+    try:
+        exported = export(workload, strict=strict)
+    except Exception as error:
+        try:
+            exported = export(workload, strict=not strict)
+            strict = not strict
+        except Exception:
+            raise _diagnosed("diagnose_export", error, workload) from error
+    progress("tracing the joint forward/backward graph")
+    try:
+        return trace_joint(exported, strict=strict)
+    except Exception as error:
+        raise _diagnosed("diagnose_joint", error, workload, exported) from error
+
+
+def _diagnosed(how: str, error: Exception, *context: Any) -> ModelError:
+    from graphcheck.graph import diagnose
+
+    found: ModelError = getattr(diagnose, how)(error, *context)
+    return found
+
+
+def describe(traced: Traced, workload: Workload) -> JointGraph:
+    """The joint graph as facts; holds no torch object."""
+    joint = traced.joint
+    prefix = workload.prefix
+    provenance = Provenance(traced.exported, prefix, workload.root_type)
+    reach = reach_of_nodes(joint, frozenset(traced.no_gradient))
+    strides = edge_strides(joint)
+    clean = _Cleaner(prefix)
+    calls = tuple(
+        _call(index, node, provenance, reach.get(node.name, Reach()), strides, clean)
+        for index, node in enumerate(_op_nodes(joint, _fillers(traced)))
+    )
+    has_norm = any(call.op.removeprefix("aten.").startswith(_NORMS) for call in calls)
+    return JointGraph(
+        calls=calls,
+        parameters=parameter_facts(traced, workload),
+        buffers=buffer_facts(traced, workload),
+        inputs=tuple(_inputs(joint)),
+        loss=_loss(joint),
+        dynamic=tuple(
+            sorted(
+                {
+                    str(size)
+                    for fact in _inputs(joint)
+                    for size in fact[1].shape
+                    if not isinstance(size, int)
+                }
+            )
+        ),
+        strict=traced.strict,
+        example_facts=_example_facts(traced, workload) if has_norm else {},
+    )
+
+
+class _Cleaner:
+    """Cuts the wrapper's prefix from names, remembering tuples it has seen."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self.seen: dict[tuple[str, ...], tuple[str, ...]] = {}
+
+    def __call__(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        if names not in self.seen:
+            self.seen[names] = tuple(clean_module_path(name, self.prefix) for name in names)
+        return self.seen[names]
+
+
+def _fillers(traced: Traced) -> set[str]:
+    """Nodes that stand for gradients that do not exist."""
+    return {
+        spec.arg.name
+        for spec in traced.joint.graph_signature.output_specs
+        if spec.target in traced.no_gradient
+    }
+
+
+def _op_nodes(joint: Any, fillers: set[str]) -> Iterator[Any]:
+    import torch
+
+    for node in joint.graph.nodes:
+        is_op = node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload)
+        if is_op and node.name not in fillers:
+            yield node
+
+
+def _call(
+    index: int,
+    node: Any,
+    provenance: Provenance,
+    reach: Reach,
+    strides: Mapping[str, Any],
+    clean: _Cleaner,
+) -> OpCall:
+    from graphcheck.opset.out_variant import is_core, out_variant
+
+    target = node.target
+    packet = target.overloadpacket
+    return OpCall(
+        index=index,
+        node=node.name,
+        op=f"{target.namespace}.{packet.__name__}",
+        overload=target._overloadname,
+        arguments=_arguments(node, strides),
+        outputs=tuple(_outputs(node, strides)),
+        source=provenance.source(node),
+        backward=node.meta.get("partitioner_tag") == "is_backward",
+        gradients=clean(reach.gradients),
+        reaches_loss=reach.loss,
+        buffers=clean(reach.buffers),
+        is_core_aten=is_core(target),
+        out_variant=out_variant(target),
+    )
+
+
+def _arguments(node: Any, strides: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by schema name, defaults filled in."""
+    values: dict[str, Any] = {}
+    for position, argument in enumerate(node.target._schema.arguments):
+        if position < len(node.args) and not argument.kwarg_only:
+            value = node.args[position]
+        elif argument.name in node.kwargs:
+            value = node.kwargs[argument.name]
+        else:
+            value = argument.default_value
+        values[argument.name] = _argument(value, strides)
+    return values
+
+
+def _argument(value: Any, strides: Mapping[str, Any]) -> Any:
+    import torch
+
+    if isinstance(value, torch.fx.Node):
+        held = value.meta.get("val")
+        if isinstance(held, torch.Tensor):
+            return tensor_fact(held, value.name, strides.get(value.name))
+        return held if isinstance(held, (int, float, bool)) else str(held)
+    if isinstance(value, (list, tuple)):
+        return [_argument(item, strides) for item in value]
+    if value is None or isinstance(value, (int, float, bool, str)):
+        return value
+    return str(value)
+
+
+def _outputs(node: Any, strides: Mapping[str, Any]) -> Iterator[TensorFact]:
+    import torch
+
+    value = node.meta.get("val")
+    known = strides.get(node.name)
+    if isinstance(value, torch.Tensor):
+        yield tensor_fact(value, node.name, known)
+    elif isinstance(value, (list, tuple)):
+        for position, item in enumerate(value):
+            if isinstance(item, torch.Tensor):
+                yield tensor_fact(item, node.name, known[position] if known else None)
+
+
+def _inputs(joint: Any) -> Iterator[tuple[str, TensorFact]]:
+    import torch
+
+    wanted = set(joint.graph_signature.user_inputs)
+    for node in joint.graph.nodes:
+        if node.op == "placeholder" and node.name in wanted:
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor):
+                yield node.name, tensor_fact(value, node.name, tuple(value.stride()))
+
+
+def _loss(joint: Any) -> TensorFact | None:
+    from torch.export.graph_signature import OutputKind
+
+    for spec in joint.graph_signature.output_specs:
+        if spec.kind == OutputKind.LOSS_OUTPUT:
+            for node in joint.graph.nodes:
+                if node.name == spec.arg.name:
+                    return tensor_fact(node.meta["val"], node.name)
+    return None
+
+
+def _example_facts(traced: Traced, workload: Workload) -> Mapping[str, Any]:
+    from graphcheck.graph.arguments import joint_arguments
+    from graphcheck.graph.example_facts import measure
+
+    return measure(traced.joint.graph_module, joint_arguments(traced, workload))

@@ -1,0 +1,113 @@
+"""Memory layouts as the lowered program will have them.
+
+In the joint graph a `permute` is a view and what follows it inherits its strides. Lowering turns
+every view into a copy with contiguous strides, so the layouts that kernels meet are other ones.
+ExecuTorch derives a tensor's dim order from its strides (largest first, stable).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+__all__ = ["dim_order_of", "edge_strides"]
+
+_VIEWS = frozenset(
+    [
+        "alias",
+        "as_strided",
+        "detach",
+        "diagonal",
+        "expand",
+        "permute",
+        "select",
+        "slice",
+        "split",
+        "split_with_sizes",
+        "squeeze",
+        "t",
+        "transpose",
+        "unbind",
+        "unfold",
+        "unsqueeze",
+        "view",
+        "_unsafe_view",
+        "reshape",
+        "unsafe_split",
+        "unsafe_split_with_sizes",
+        "lift_fresh_copy",
+    ]
+)
+
+
+def dim_order_of(strides: Sequence[Any]) -> tuple[int, ...]:
+    """Dims from outermost to innermost; () when a stride is symbolic."""
+    if not all(isinstance(stride, int) for stride in strides):
+        return ()
+    return tuple(sorted(range(len(strides)), key=lambda dim: -strides[dim]))
+
+
+def _is_contiguous(value: Any) -> bool:
+    return dim_order_of(tuple(value.stride())) in ((), tuple(range(value.dim())))
+
+
+def _needs_simulation(joint: Any) -> bool:
+    """Whether any tensor of the lowered program can be other than row-major."""
+    import torch
+
+    for node in joint.graph.nodes:
+        if node.op == "placeholder":
+            value = node.meta.get("val")
+            if isinstance(value, torch.Tensor) and not _is_contiguous(value):
+                return True
+        elif node.op == "call_function":
+            layout = node.kwargs.get("memory_format")
+            if layout not in (None, torch.preserve_format, torch.contiguous_format):
+                return True
+            name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+            if name == "empty_permuted" and list(node.args[1]) != sorted(node.args[1]):
+                return True
+            if name.startswith(("linalg_", "_linalg_", "cholesky")):
+                return True
+    return False
+
+
+def edge_strides(joint: Any) -> Mapping[str, Any]:
+    """Strides by node name as in the edge program; empty when every tensor is row-major.
+
+    A value is a tuple of strides, or a list of them for a node with several outputs.
+    """
+    import torch
+    from torch._guards import detect_fake_mode
+
+    if not _needs_simulation(joint):
+        return {}
+    placeholders = [node for node in joint.graph.nodes if node.op == "placeholder"]
+    values = [node.meta.get("val") for node in placeholders]
+    mode = detect_fake_mode([v for v in values if isinstance(v, torch.Tensor)])
+    if mode is None:
+        return {}
+    strides: dict[str, Any] = {}
+
+    class Simulation(torch.fx.Interpreter):
+        def run_node(self, node: torch.fx.Node) -> Any:
+            result = super().run_node(node)
+            name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+            if node.op == "call_function" and name in _VIEWS:
+                result = torch.utils._pytree.tree_map_only(
+                    torch.Tensor,
+                    lambda t: t.clone(memory_format=torch.contiguous_format),
+                    result,
+                )
+            if isinstance(result, torch.Tensor):
+                strides[node.name] = tuple(result.stride())
+            elif isinstance(result, (tuple, list)):
+                strides[node.name] = [
+                    tuple(item.stride()) if isinstance(item, torch.Tensor) else None
+                    for item in result
+                ]
+            return result
+
+    with mode:
+        Simulation(joint.graph_module, garbage_collect_values=False).run(*values)
+    return strides

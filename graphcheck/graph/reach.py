@@ -1,0 +1,60 @@
+"""Which gradients, buffers and losses depend on a node: one backward sweep over the joint graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Reach", "reach_of_nodes"]
+
+
+@dataclass(frozen=True)
+class Reach:
+    """Names of parameters whose gradient, and of mutated buffers that, depend on a node."""
+
+    gradients: tuple[str, ...] = ()
+    buffers: tuple[str, ...] = ()
+    loss: bool = False
+
+
+def reach_of_nodes(joint: Any, skip: frozenset[str]) -> dict[str, Reach]:
+    """Reach by node name; gradients of the parameters in `skip` do not count."""
+    from torch.export.graph_signature import OutputKind
+
+    roles: dict[str, int] = {}
+    gradients: list[tuple[int, str]] = []
+    buffers: list[tuple[int, str]] = []
+    loss_bit = 1
+    bit = 2
+    for spec in joint.graph_signature.output_specs:
+        name = getattr(spec.arg, "name", None)
+        if name is None:
+            continue
+        if spec.kind == OutputKind.LOSS_OUTPUT:
+            roles[name] = roles.get(name, 0) | loss_bit
+        elif spec.kind == OutputKind.GRADIENT_TO_PARAMETER and spec.target not in skip:
+            gradients.append((bit, spec.target))
+            roles[name] = roles.get(name, 0) | bit
+            bit <<= 1
+        elif spec.kind == OutputKind.BUFFER_MUTATION:
+            buffers.append((bit, spec.target))
+            roles[name] = roles.get(name, 0) | bit
+            bit <<= 1
+
+    masks: dict[Any, int] = {}
+    for node in reversed(joint.graph.nodes):
+        if node.op == "output":
+            continue
+        mask = roles.get(node.name, 0)
+        for user in node.users:
+            mask |= masks.get(user, 0)
+        masks[node] = mask
+
+    decoded: dict[int, Reach] = {}
+    for mask in set(masks.values()):
+        decoded[mask] = Reach(
+            tuple(name for flag, name in gradients if mask & flag),
+            tuple(name for flag, name in buffers if mask & flag),
+            bool(mask & loss_bit),
+        )
+    return {node.name: decoded[mask] for node, mask in masks.items()}

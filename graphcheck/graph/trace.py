@@ -1,0 +1,109 @@
+"""The trace itself: export, then the joint forward/backward graph, with provenance kept.
+
+`torch.export.experimental._export_forward_backward` traces twice. The first trace ties every node,
+backward ones included, to the forward op it comes from (through autograd's sequence numbers); the
+second one calls the first as a plain function and forgets it. `provenance_kept` runs that second
+trace through an interpreter which hands each node's metadata on. Every node of the exported program
+is marked with its own name before, so that a joint node knows its exported node.
+
+The same hook sees the gradients before torch asserts that there are no holes among them, so it
+learns which parameters get none, and lets the trace go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from graphcheck.workload.types import Workload
+
+__all__ = ["MARK", "Traced", "export", "provenance_kept", "trace_joint"]
+
+MARK = "graphcheck"
+"""Key in `node.meta["custom"]` that holds the name of the exported node."""
+
+
+@dataclass
+class Traced:
+    """An exported program and its joint graph.
+
+    `no_gradient` are the names of trainable parameters that get no gradient; in the joint graph
+    a zero tensor that torch would not have made stands for it.
+    """
+
+    exported: Any
+    joint: Any
+    no_gradient: tuple[str, ...]
+    strict: bool
+
+
+def export(workload: Workload, *, strict: bool) -> Any:
+    """`torch.export` of the workload; raises whatever torch raises."""
+    import torch
+
+    return torch.export.export(
+        workload.module,
+        workload.inputs,
+        workload.kwargs or None,
+        dynamic_shapes=workload.dynamic_shapes,
+        strict=strict,
+    )
+
+
+def trace_joint(exported: Any, *, strict: bool) -> Traced:
+    """The joint graph of an exported program whose output 0 is the loss.
+
+    Raises whatever torch raises when the loss is no scalar or nothing is differentiable.
+    """
+    from torch.export.experimental import _export_forward_backward
+
+    for node in exported.graph.nodes:
+        if node.op == "call_function":
+            node.meta["custom"] = {**(node.meta.get("custom") or {}), MARK: node.name}
+    with provenance_kept() as holes:
+        joint = _export_forward_backward(exported)
+    # Parameters come first among the inputs, in the order of the signature.
+    names = list(exported.graph_signature.parameters)
+    return Traced(exported, joint, tuple(names[i] for i in sorted(holes) if i < len(names)), strict)
+
+
+@contextlib.contextmanager
+def provenance_kept() -> Iterator[set[int]]:
+    """Keep node metadata through the joint trace; yields positions of inputs without gradient.
+
+    Falls back to torch's own behaviour, without provenance, where its internals have moved.
+    """
+    import torch
+    import torch._functorch.aot_autograd as aot
+    import torch.fx.traceback
+
+    holes: set[int] = set()
+    original = getattr(aot, "_aot_export_function", None)
+    if original is None:
+        yield holes
+        return
+
+    def export_function(*args: Any, **kwargs: Any) -> Any:
+        graph_module, *rest = original(*args, **kwargs)
+        if not kwargs.get("trace_joint"):
+            return (graph_module, *rest)
+
+        def run(primals: Any, tangents: Any) -> Any:
+            with torch.fx.traceback.preserve_node_meta():
+                outputs, gradients = torch.fx.Interpreter(graph_module).run(primals, tangents)
+            gradients = list(gradients)
+            for position, (primal, gradient) in enumerate(zip(primals, gradients, strict=True)):
+                if gradient is None and isinstance(primal, torch.Tensor) and primal.requires_grad:
+                    holes.add(position)
+                    gradients[position] = torch.zeros_like(primal)
+            return outputs, gradients
+
+        return (run, *rest)
+
+    aot._aot_export_function = export_function
+    try:
+        yield holes
+    finally:
+        aot._aot_export_function = original
