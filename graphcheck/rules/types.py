@@ -59,6 +59,8 @@ class Finding:
     gradients: tuple[str, ...] = ()
     advisory: str = ""
     nodes: tuple[str, ...] = ()
+    places: tuple[Source, ...] = ()
+    """Every distinct place of a deduplicated finding, `source` being the first."""
 
     @property
     def family(self) -> str:

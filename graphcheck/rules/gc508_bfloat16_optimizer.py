@@ -1,0 +1,68 @@
+"""GC508: the optimizer of ExecuTorch's Python bindings on bfloat16 parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from graphcheck.graph.types import JointGraph, Source
+from graphcheck.rules.interface import Context, Rule
+from graphcheck.rules.types import Finding, Mend, Severity
+
+__all__ = ["RULE"]
+
+
+def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
+    affected = [p for p in graph.parameters if p.trainable and p.dtype == "bfloat16"]
+    if not affected:
+        return
+    advisories = [a for a in context.advisories if a.rule == RULE.code]
+    proofs = [context.probes[a.id] for a in advisories if a.id in context.probes]
+    if proofs and all(proof.outcome == "right" for proof in proofs):
+        return
+    evidence = tuple(
+        f"measured here: {proof.figure}"
+        if proof.outcome == "wrong"
+        else f"NOT CHECKED on this runtime: {proof.detail}"
+        for proof in proofs
+    )
+    for module in dict.fromkeys(p.module for p in affected):
+        own = [p for p in affected if p.module == module]
+        yield Finding(
+            code=RULE.code,
+            severity=Severity.WARNING,
+            subject="optimizer on bfloat16",
+            message=(
+                f"{len(affected)} trainable parameters are bfloat16: the SGD of ExecuTorch's "
+                "Python bindings treats them as float32 and writes past their storage"
+            ),
+            source=Source(module=module),
+            module=module,
+            modules=(module,),
+            count=len(own),
+            evidence=evidence,
+            mends=(
+                Mend(
+                    "edit",
+                    "float32 parameters",
+                    "keep parameters in float32 and cast activations, or update them in your own "
+                    "optimizer",
+                    False,
+                ),
+            ),
+            gradients=tuple(p.name for p in own),
+            advisory=advisories[0].id if advisories else "",
+        )
+
+
+RULE = Rule(
+    code="GC508",
+    name="bfloat16-optimizer",
+    severity=Severity.WARNING,
+    summary="The bindings' SGD corrupts bfloat16 parameters.",
+    explanation=(
+        "The SGD of ExecuTorch's Python training bindings takes every parameter for float32. On "
+        "bfloat16 it writes twice the bytes: parameters become NaN, and the heap may be damaged."
+    ),
+    example="model.to(torch.bfloat16)",
+    check=check,
+)
