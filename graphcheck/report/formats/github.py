@@ -1,0 +1,123 @@
+"""Workflow commands of GitHub Actions: each finding becomes an annotation of its source line."""
+
+from __future__ import annotations
+
+import re
+
+from graphcheck.report.interface import Format, Look
+from graphcheck.report.order import ordered
+from graphcheck.report.place import column_of, inside
+from graphcheck.report.text_verdict import stale_sentence
+from graphcheck.report.types import Report
+from graphcheck.report.words import (
+    divergence_sentence,
+    headline,
+    next_command,
+    reach,
+    report_summary,
+    verdict_next_command,
+    verdict_summary,
+)
+from graphcheck.rules.types import Severity
+from graphcheck.validate.types import Verdict
+
+__all__ = ["FORMAT", "command", "report_github", "verdict_github"]
+
+_LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+_PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?::\d+)?\Z")
+
+
+def command(level: str, message: str, **properties: str | int) -> str:
+    """One workflow command; properties that are empty or 0 are left out."""
+    pairs = ",".join(f"{key}={_property(str(value))}" for key, value in properties.items() if value)
+    return f"::{level}{' ' + pairs if pairs else ''}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def report_github(report: Report, look: Look) -> str:
+    """Annotations, worst first, then the summary as an ordinary line of the log."""
+    lines = []
+    for finding in ordered(report.findings):
+        source = finding.source
+        # Only files of the repository can carry an annotation.
+        file = inside(source.file, look.root)
+        reached = reach(finding, shown=3)
+        mends = [f"mend: {mend.command or mend.description}" for mend in finding.mends]
+        details = [f"reaches {reached}"] if reached else []
+        message = "\n".join([headline(finding), *details, *finding.evidence, *mends])
+        lines.append(
+            command(
+                _LEVELS[finding.severity],
+                message if file else f"{report.target}: {message}",
+                file=file,
+                line=source.line if file else 0,
+                col=column_of(source) if file else 0,
+                title=finding.code,
+            )
+        )
+    for unused in report.unused_suppressions:
+        lines.append(
+            command(
+                "notice",
+                f"unused suppression `{unused.comment}`: {unused.why}",
+                file=inside(unused.file, look.root),
+                line=unused.line,
+                title="unused suppression",
+            )
+        )
+    for left_out in report.not_checked:
+        lines.append(command("notice", f"{left_out.what}: {left_out.why}", title="NOT CHECKED"))
+    lines.append(_log(f"{report_summary(report)} Next: {next_command(report)}"))
+    return "\n".join(lines) + "\n"
+
+
+def verdict_github(verdict: Verdict, look: Look) -> str:
+    """An annotation for the verdict and one for each instruction with a stale output."""
+    title = f"graphcheck validate {verdict.target}"
+    level = {"match": "notice", "drift": "warning"}.get(verdict.verdict, "error")
+    details = [verdict_summary(verdict)]
+    for name, divergence in (
+        ("training freely", verdict.first_free),
+        ("weights reset before each step", verdict.first_locked),
+    ):
+        if divergence:
+            details.append(f"first divergence, {name}: {divergence_sentence(divergence)}")
+    lines = [command(level, "\n".join(details), title=title)]
+    for stale in verdict.stale:
+        if stale.caused_by is not None:
+            continue
+        match = _PLACE.match(stale.source)
+        file = inside(match["file"], look.root) if match else ""
+        lines.append(
+            command(
+                "error",
+                f"stale output: {stale_sentence(stale)}",
+                file=file,
+                line=int(match["line"]) if match and file else 0,
+                title="stale output",
+            )
+        )
+    following = verdict_next_command(verdict)
+    tail = f" Next: {following}" if following else ""
+    lines.append(_log(f"{verdict.target}: {verdict_summary(verdict)}{tail}"))
+    return "\n".join(lines) + "\n"
+
+
+def _log(text: str) -> str:
+    """An ordinary line of the log, which must not be taken for a command."""
+    return " ".join(text.split()).lstrip(":")
+
+
+FORMAT = Format(
+    name="github",
+    summary="annotations in GitHub Actions",
+    report=report_github,
+    verdict=verdict_github,
+)

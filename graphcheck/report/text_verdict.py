@@ -1,0 +1,157 @@
+"""A verdict as text: the ladder of stages, the curves, the first divergence, the stale outputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from graphcheck.report.ansi import Paint, wrap
+from graphcheck.report.interface import Look
+from graphcheck.report.sparkline import sparkline, value_range
+from graphcheck.report.words import (
+    counted,
+    divergence_sentence,
+    number,
+    verdict_next_command,
+    verdict_summary,
+    versions_line,
+)
+from graphcheck.validate.types import StaleOutput, Verdict
+
+__all__ = ["verdict_text"]
+
+_COLORS = {"pass": "green", "match": "green", "fail": "red", "diverged": "red", "drift": "yellow"}
+_WORST_SHOWN = 5
+
+
+def verdict_text(verdict: Verdict, look: Look) -> str:
+    """The whole verdict. Quiet leaves the last line."""
+    paint = Paint(color=look.color)
+    blocks: list[Iterator[str]] = []
+    if look.verbosity >= 0:
+        blocks = [
+            _ladder(verdict, look, paint),
+            _curves(verdict, look),
+            _first(verdict, look),
+            _stale(verdict, look),
+            _gradients(verdict, look),
+            _notes(verdict, look),
+        ]
+    blocks.append(_end(verdict, look, paint))
+    texts = ["\n".join(block) for block in blocks]
+    return "\n\n".join(text for text in texts if text) + "\n"
+
+
+def _ladder(verdict: Verdict, look: Look, paint: Paint) -> Iterator[str]:
+    names = max((len(stage.name) for stage in verdict.stages), default=0)
+    for stage in verdict.stages:
+        outcome = f"{stage.outcome:<7}"
+        time = f" {stage.seconds:7.1f} s" if stage.seconds else " " * 10
+        line = f"{outcome}  {stage.name:<{names}}{time}"
+        line = _columns(line, stage.detail, look.width) if stage.detail else line.rstrip()
+        yield line.replace(outcome, paint(outcome, _COLORS.get(stage.outcome, "dim"), "bold"), 1)
+
+
+def _columns(left: str, right: str, width: int | None) -> str:
+    """`right` beside `left`, wrapped within its own column."""
+    room = None if width is None else width - len(left) - 2
+    first, *rest = wrap(right, room, hang="").splitlines()
+    return "\n".join((f"{left}  {first}", *(" " * len(left) + f"  {line}" for line in rest)))
+
+
+def _curves(verdict: Verdict, look: Look) -> Iterator[str]:
+    if not (verdict.losses or verdict.eager_losses):
+        return
+    limits = value_range(verdict.losses, verdict.eager_losses)
+    room = max(20, min(60, (look.width or 80) - 40))
+    yield "loss"
+    for name, losses in (("runtime", verdict.losses), ("eager", verdict.eager_losses)):
+        if losses:
+            curve = sparkline(losses, limits, width=room, unicode=look.unicode)
+            ends = f"{number(losses[0])} -> {number(losses[-1])}{_lost(losses)}"
+            yield f"  {name:<7}  {curve}  {ends}"
+
+
+def _lost(losses: Sequence[float]) -> str:
+    bad = [step for step, loss in enumerate(losses) if not math.isfinite(loss)]
+    if not bad:
+        return ""
+    return f" (not finite in {counted(len(bad), 'step')}, first {bad[0]})"
+
+
+def _first(verdict: Verdict, look: Look) -> Iterator[str]:
+    if not verdict.losses:
+        return
+    yield "first divergence"
+    for name, divergence in (
+        ("training freely", verdict.first_free),
+        ("weights reset before each step", verdict.first_locked),
+    ):
+        text = divergence_sentence(divergence) if divergence else "none"
+        yield wrap(f"{name}: {text}", look.width, "  ")
+
+
+def _stale(verdict: Verdict, look: Look) -> Iterator[str]:
+    if not verdict.stale_checked:
+        yield wrap("stale outputs: NOT CHECKED, the detector did not run", look.width)
+        return
+    roots = [stale for stale in verdict.stale if stale.caused_by is None]
+    fed = len(verdict.stale) - len(roots)
+    if not verdict.stale:
+        yield wrap("stale outputs: none, every instruction writes all of its output", look.width)
+        return
+    more = f", {counted(fed, 'instruction')} fed by them" if fed else ""
+    yield wrap(
+        f"stale outputs: {counted(len(roots), 'instruction')} whose result depends on what the"
+        f" memory held before{more}",
+        look.width,
+    )
+    for stale in verdict.stale if look.verbosity > 0 else roots:
+        yield wrap(stale_sentence(stale), look.width, "  ")
+
+
+def stale_sentence(stale: StaleOutput) -> str:
+    """`instruction 41: aten::x.out at pool1 (model.py:20)`"""
+    where = f" at {stale.module}" if stale.module else ""
+    source = f" ({stale.source})" if stale.source else ""
+    cause = f", fed by instruction {stale.caused_by}" if stale.caused_by is not None else ""
+    return f"instruction {stale.instruction}: {stale.op}{where}{source}{cause}"
+
+
+def _gradients(verdict: Verdict, look: Look) -> Iterator[str]:
+    errors = verdict.worst_gradient_errors
+    if not errors:
+        return
+    # NaN is the worst of all.
+    ranked = sorted(errors.items(), key=lambda item: (-_rank(item[1]), item[0]))
+    shown = ranked if look.verbosity > 0 else ranked[:_WORST_SHOWN]
+    names = max(len(name) for name, _ in shown)
+    yield "worst relative error of each gradient, weights reset before each step"
+    for name, error in shown:
+        yield f"  {name:<{names}}  {error:.2g}"
+    if len(ranked) > len(shown):
+        yield f"  ... and {len(ranked) - len(shown)} more, none worse than {shown[-1][1]:.2g}"
+
+
+def _rank(error: float) -> float:
+    return math.inf if math.isnan(error) else error
+
+
+def _notes(verdict: Verdict, look: Look) -> Iterator[str]:
+    for note in verdict.notes:
+        yield wrap(note, look.width, "note: ", "      ")
+    if verdict.overhead and (look.verbosity > 0 or verdict.verdict != "not run"):
+        parts = ", ".join(f"{name} {number(value)}" for name, value in verdict.overhead.items())
+        yield wrap(f"overhead: {parts}", look.width)
+
+
+def _end(verdict: Verdict, look: Look, paint: Paint) -> Iterator[str]:
+    if look.verbosity >= 0:
+        run = f", {counted(verdict.steps, 'step')}" if verdict.steps else ""
+        optimizer = f", {verdict.optimizer}" if verdict.optimizer else ""
+        yield paint(wrap(f"{versions_line(verdict.versions)}{optimizer}{run}", look.width), "dim")
+    following = verdict_next_command(verdict)
+    tail = f" Next: {following}" if following else ""
+    word = verdict.verdict
+    text = wrap(f"{verdict.target}: {verdict_summary(verdict)}{tail}", look.width)
+    yield text.replace(f" {word}", " " + paint(word, _COLORS.get(word, "yellow"), "bold"), 1)
