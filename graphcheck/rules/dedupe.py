@@ -90,12 +90,12 @@ def module_pattern(modules: Sequence[str]) -> str:
 def _part_pattern(parts: Sequence[str]) -> str:
     if len(set(parts)) == 1:
         return parts[0]
-    return os.path.commonprefix(list(parts)).rstrip("0123456789") + "*"
+    # By character, which is what is meant here.
+    common = os.path.commonprefix(list(parts))  # noqa: RUF071
+    return common.rstrip("0123456789") + "*"
 
 
 def with_construction(finding: Finding, place: tuple[str, int]) -> Finding:
     """The finding with the line that constructs its module."""
-    source: Source = replace(
-        finding.source, constructed_file=place[0], constructed_line=place[1]
-    )
+    source: Source = replace(finding.source, constructed_file=place[0], constructed_line=place[1])
     return replace(finding, source=source)

@@ -31,6 +31,8 @@ class Context:
     probes: Mapping[str, ProbeResult] = field(default_factory=dict)
     """Result of each advisory's probe on the installed runtime, by advisory id."""
     options: Mapping[str, Any] = field(default_factory=dict)
+    found: tuple[Finding, ...] = ()
+    """Findings of the rules with a smaller code: rules run in order of code."""
 
 
 def _no_check(graph: JointGraph, context: Context) -> Iterator[Finding]:

@@ -1,0 +1,183 @@
+"""The public API, and the form of it that keeps the user's model in a child process.
+
+`check` and `validate` work on a live module in this process. `check_target` and `validate_target`
+take a target by name and do all the work in a worker, so that a model that prints, exits, hangs,
+crashes or eats the memory becomes an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from graphcheck.errors import ModelError
+from graphcheck.options import CheckOptions, ValidateOptions
+from graphcheck.process import WorkerFailure, run_worker
+from graphcheck.report.types import Report
+from graphcheck.validate.types import Stage, Verdict
+
+__all__ = ["check", "check_target", "validate", "validate_target"]
+
+Progress = Callable[[str], None]
+
+
+def check(
+    module: Any,
+    inputs: Any,
+    *,
+    loss: Any = None,
+    targets: Any = None,
+    options: CheckOptions | None = None,
+) -> Report:
+    """Check a live `nn.Module` for training on ExecuTorch.
+
+    `inputs` is a tensor, a tuple of positional or a dict of named example inputs. `loss` is called
+    with output and `targets`, or the name of a loss; without it the module's output is the loss.
+    Raises ModelError when the inputs do not fit; what cannot be exported is in the report.
+    """
+    from graphcheck.pipeline import check_workload
+    from graphcheck.workload.load import from_module
+
+    workload = from_module(module, inputs, loss=loss, targets=targets)
+    return check_workload(workload, options or CheckOptions(target=workload.target))
+
+
+def validate(
+    module: Any,
+    inputs: Any,
+    *,
+    loss: Any = None,
+    targets: Any = None,
+    options: ValidateOptions | None = None,
+) -> Verdict:
+    """Train a live `nn.Module` in the runtime and in eager PyTorch, and compare.
+
+    Arguments as for `check`. The module's own weights are not changed.
+    """
+    from graphcheck.validate.run import validate_workload
+    from graphcheck.workload.load import from_module
+
+    workload = from_module(module, inputs, loss=loss, targets=targets)
+    return validate_workload(workload, options or ValidateOptions(target=workload.target))
+
+
+def check_target(options: CheckOptions, on_progress: Progress | None = None) -> Report:
+    """Check a target in a child process; whatever happens to it, the answer is a report.
+
+    Raises UsageError for options that cannot be used, DeviceError for a missing runtime.
+    """
+    from graphcheck.pipeline import failure_report, model_finding
+
+    try:
+        return run_worker(
+            "graphcheck.api:check_task",
+            options,
+            Report,
+            timeout=options.timeout,
+            memory_limit=options.memory_limit,
+            on_progress=on_progress,
+        )
+    except ModelError as error:
+        problem = error
+    except WorkerFailure as failure:
+        problem = explain_failure(failure, options)
+    return failure_report(options, [model_finding(problem)])
+
+
+def validate_target(options: ValidateOptions, on_progress: Progress | None = None) -> Verdict:
+    """Validate a target in a child process; a model that cannot be loaded is `not run`."""
+    from graphcheck.pipeline import versions
+
+    try:
+        return run_worker(
+            "graphcheck.api:validate_task",
+            options,
+            Verdict,
+            timeout=options.timeout,
+            memory_limit=options.memory_limit,
+            on_progress=on_progress,
+        )
+    except ModelError as error:
+        problem = error
+    except WorkerFailure as failure:
+        problem = explain_failure(failure, options)
+    return Verdict(
+        target=options.target,
+        verdict="not run",
+        reason=problem.message,
+        stages=(Stage("load the model", "fail", problem.message),),
+        notes=(problem.hint,) if problem.hint else (),
+        versions=versions(),
+    )
+
+
+def explain_failure(failure: WorkerFailure, options: CheckOptions) -> ModelError:
+    """The sentence for a child process that gave no answer.
+
+    An uncaught Python exception there is a bug of ours and is raised as RuntimeError.
+    """
+    stage = f" while {failure.stage}" if failure.stage else ""
+    last = failure.output.strip().splitlines()[-1:]
+    said = f"; its last words: {last[0][:200]}" if last else ""
+    if failure.kind == "timeout":
+        return ModelError(
+            f"{options.target}: no end after {options.timeout:g} s{stage}",
+            "raise the limit with --timeout SECONDS, or look for a loop that does not end",
+            "GC012",
+        )
+    if failure.kind == "memory":
+        limit = f" of {options.memory_limit} MiB" if options.memory_limit else ""
+        return ModelError(
+            f"{options.target}: the memory limit{limit} was reached{stage}",
+            "use smaller example inputs, or raise the limit with --memory-limit MIB",
+            "GC012",
+        )
+    if failure.kind == "exit":
+        return ModelError(
+            f"{options.target}: its process {failure.detail}{stage}{said}",
+            "remove the exit from code that runs on import, or guard it with "
+            'if __name__ == "__main__":',
+            "GC001",
+        )
+    if "Traceback" in failure.output:
+        raise RuntimeError(f"{failure.detail}\n{failure.output}")
+    return ModelError(
+        f"{options.target}: its process {failure.detail}{stage}{said}",
+        "run the model by itself in Python to see the crash",
+        "GC001",
+    )
+
+
+def check_task(request: dict[str, Any]) -> Report:
+    """Worker task of `check_target`."""
+    from graphcheck.pipeline import check_workload
+
+    options = msgspec.convert(request, CheckOptions)
+    return check_workload(_load(options), options)
+
+
+def validate_task(request: dict[str, Any]) -> Verdict:
+    """Worker task of `validate_target`."""
+    from graphcheck.validate.run import validate_workload
+
+    options = msgspec.convert(request, ValidateOptions)
+    return validate_workload(_load(options), options)
+
+
+def _load(options: CheckOptions) -> Any:
+    from graphcheck.worker import progress
+    from graphcheck.workload.load import load
+    from graphcheck.workload.request import WorkloadRequest
+
+    progress(f"loading {options.target}")
+    return load(
+        WorkloadRequest(
+            target=options.target,
+            inputs=options.inputs,
+            loss=options.loss or "",
+            dynamic_batch=options.dynamic_batch,
+            num_classes=options.num_classes,
+        )
+    )

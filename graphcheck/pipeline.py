@@ -1,0 +1,171 @@
+"""One check from a workload to a report, in this process. `graphcheck.api` puts it in a child."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from graphcheck.advisory.types import Advisory, ProbeResult
+from graphcheck.errors import ModelError
+from graphcheck.graph.types import JointGraph
+from graphcheck.opset.types import Opset
+from graphcheck.options import CheckOptions
+from graphcheck.report.types import NotChecked, Report, Suppressed, UnusedSuppression
+from graphcheck.rules.dedupe import deduplicate
+from graphcheck.rules.interface import Context, all_rules, rule_by_code
+from graphcheck.rules.types import Finding, Severity
+from graphcheck.workload.types import Workload
+
+if TYPE_CHECKING:
+    from graphcheck.graph.construction import Constructions
+
+__all__ = ["check_workload", "failure_report", "model_finding", "run_rules", "versions"]
+
+
+def check_workload(workload: Workload, options: CheckOptions) -> Report:
+    """Trace the workload and apply every rule.
+
+    A model that cannot be exported or differentiated gives a report that says why (`failed`).
+    """
+    from graphcheck.graph.capture import capture
+    from graphcheck.graph.diagnose import precheck
+    from graphcheck.opset.load import load
+
+    opset = load(options.opset or "installed")
+    problems = [model_finding(problem) for problem in precheck(workload)]
+    try:
+        graph = capture(workload)
+    except ModelError as error:
+        problems.append(model_finding(error))
+        return failure_report(options, problems, workload.guesses, opset)
+    context, not_checked = consult(graph, opset)
+    found = (*problems, *run_rules(graph, context))
+    kept, suppressed, unused = _silence(found, workload, options)
+    return Report(
+        target=options.target,
+        findings=deduplicate(kept),
+        suppressed=suppressed,
+        unused_suppressions=unused,
+        not_checked=(*not_checked, *(NotChecked(*pair) for pair in graph.not_checked)),
+        guesses=workload.guesses,
+        versions=versions(opset),
+        ops=len(graph.calls),
+        backward_ops=sum(call.backward for call in graph.calls),
+        parameters=len(graph.parameters),
+        next_command=f"graphcheck validate {options.target}",
+    )
+
+
+def consult(graph: JointGraph, opset: Opset) -> tuple[Context, tuple[NotChecked, ...]]:
+    """The context of the rules: advisories that concern this graph, their probes run or cached."""
+    from graphcheck.advisory.load import all_advisories
+    from graphcheck.advisory.run import probe
+
+    advisories = all_advisories()
+    ops = {call.op for call in graph.calls}
+    mutated = any(buffer.mutated for buffer in graph.buffers)
+    bfloat16 = any(p.trainable and p.dtype == "bfloat16" for p in graph.parameters)
+    wanted = [
+        advisory.id
+        for advisory in advisories
+        if (advisory.rule == "GC501" and mutated)
+        or (advisory.rule == "GC508" and bfloat16)
+        or ops.intersection(advisory.ops)
+    ]
+    probes: Mapping[str, ProbeResult] = probe(wanted) if wanted else {}
+    context = Context(opset=opset, advisories=tuple(advisories), probes=probes)
+    return context, tuple(_unproven(advisories, probes))
+
+
+def _unproven(
+    advisories: Iterable[Advisory], probes: Mapping[str, ProbeResult]
+) -> Iterable[NotChecked]:
+    for advisory in advisories:
+        result = probes.get(advisory.id)
+        if result is not None and result.outcome == "not run":
+            yield NotChecked(f"{advisory.id} ({advisory.title})", result.detail)
+
+
+def run_rules(graph: JointGraph, context: Context) -> tuple[Finding, ...]:
+    """Findings of all rules in order of code, one per op call."""
+    found: list[Finding] = []
+    for rule in all_rules():
+        found.extend(rule.check(graph, replace(context, found=tuple(found))))
+    return tuple(found)
+
+
+def model_finding(error: ModelError) -> Finding:
+    """The GC0 finding of a model error."""
+    rule = rule_by_code(error.code)
+    return Finding(
+        code=error.code,
+        severity=Severity.ERROR,
+        subject=rule.name.replace("-", " ") if rule else "not checked",
+        message=error.message,
+        evidence=(error.hint,) if error.hint else (),
+    )
+
+
+def failure_report(
+    options: CheckOptions,
+    problems: Iterable[Finding],
+    guesses: tuple[str, ...] = (),
+    opset: Opset | None = None,
+) -> Report:
+    """A report on a model that could not be checked: every op is not checked."""
+    return Report(
+        target=options.target,
+        findings=deduplicate(problems),
+        not_checked=(NotChecked("every op of the model", "there is no joint graph to look at"),),
+        guesses=guesses,
+        versions=versions(opset),
+        failed=True,
+    )
+
+
+def versions(opset: Opset | None = None) -> dict[str, str]:
+    """Versions of graphcheck, torch, executorch and the opset data; reads package metadata only."""
+    from importlib import metadata
+
+    from graphcheck import __version__
+
+    found = {"graphcheck": __version__}
+    for package in ("torch", "executorch"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    if opset is not None:
+        found["opset"] = f"{opset.runtime} {opset.version} ({opset.library})"
+    return found
+
+
+def _silence(
+    found: Iterable[Finding], workload: Workload, options: CheckOptions
+) -> tuple[tuple[Finding, ...], tuple[Suppressed, ...], tuple[UnusedSuppression, ...]]:
+    from graphcheck.graph.construction import Constructions
+    from graphcheck.suppress import apply, config_of, read_sources
+
+    root = workload.module
+    if workload.prefix:
+        root = root.get_submodule(workload.prefix.rstrip("."))
+    constructions = Constructions(root)
+    located = tuple(_located(finding, constructions) for finding in found)
+    sources = read_sources(located, workload.file)
+    return apply(located, sources, config_of(options))
+
+
+def _located(finding: Finding, constructions: Constructions) -> Finding:
+    """The finding with the line that constructs its module, which also stands in for no line."""
+    source = finding.source
+    path = finding.module or source.module
+    if not path or path == "forward":
+        return finding
+    file, line = constructions.locate(path)
+    if not line:
+        return finding
+    source = replace(source, constructed_file=file, constructed_line=line)
+    if not source.line:
+        source = replace(source, file=file, line=line)
+    return replace(finding, source=source)
