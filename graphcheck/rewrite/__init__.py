@@ -1,0 +1,1 @@
+"""Exact changes of the joint graph: one file per rewritten op."""
