@@ -1,0 +1,59 @@
+"""One forward pass on a copy, to see what the model returns; the user's module stays as it is."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from graphcheck.workload.user_code import running_user_code
+
+__all__ = ["isolated_copy", "probe"]
+
+
+def isolated_copy(module: Any) -> Any:
+    """A copy that shares the parameters but has buffers and attributes of its own.
+
+    The module itself when it cannot be copied.
+    """
+    memo = {id(parameter): parameter for parameter in module.parameters()}
+    try:
+        return copy.deepcopy(module, memo)
+    except Exception:
+        return module
+
+
+def probe(
+    module: Any,
+    inputs: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    what: str = "forward failed on the example inputs",
+    hint: str = "",
+    folder: str = "",
+) -> Any:
+    """What `module(*inputs, **kwargs)` returns, computed without gradients.
+
+    Parameters, buffers, example inputs and the random state stay untouched. Raises ModelError
+    GC002 with the user's line when forward fails.
+    """
+    import torch
+    from torch.utils import _pytree
+
+    def clone(leaf: Any) -> Any:
+        return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
+
+    subject = isolated_copy(module)
+    kept = None
+    if subject is module:
+        kept = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
+    args, named = _pytree.tree_map(clone, (tuple(inputs), dict(kwargs)))
+    with (
+        running_user_code(what, hint=hint, code="GC002", folder=folder),
+        torch.random.fork_rng(devices=[]),
+        torch.no_grad(),
+    ):
+        output = subject(*args, **named)
+    for buffer, value in kept or ():
+        buffer.copy_(value)
+    return output

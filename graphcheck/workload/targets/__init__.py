@@ -1,0 +1,1 @@
+"""The kinds of target a user can name, one file each."""

@@ -1,0 +1,159 @@
+"""Running the user's code: whatever it does, the answer is a `ModelError` that names the line."""
+
+from __future__ import annotations
+
+import contextlib
+import linecache
+import os
+import sys
+import sysconfig
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+
+from graphcheck.errors import GraphcheckError, ModelError
+
+__all__ = [
+    "Frame",
+    "describe_exception",
+    "is_out_of_memory",
+    "running_user_code",
+    "shown_path",
+    "user_frame",
+]
+
+_MEMORY_MARKS = ("can't allocate memory", "not enough memory", "out of memory", "bad_alloc")
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A line of the user's program; `file` is shown relative to the working folder."""
+
+    file: str
+    line: int
+    code: str
+    function: str
+
+    def __str__(self) -> str:
+        code = f" `{self.code}`" if self.code else ""
+        return f"{self.file}:{self.line}{code}"
+
+
+def shown_path(path: str) -> str:
+    """The path as a linter shows it: relative when it lies below the working folder."""
+    try:
+        relative = os.path.relpath(path)
+    except ValueError:
+        return path
+    return path if relative.startswith("..") else relative
+
+
+@lru_cache(maxsize=1)
+def _foreign_folders() -> tuple[str, ...]:
+    """Folders whose frames are never the user's own: ours and Python's."""
+    paths = sysconfig.get_paths()
+    package = str(Path(__file__).resolve().parent.parent)
+    return tuple(
+        os.path.join(folder, "") for folder in (package, paths["stdlib"], paths["platstdlib"])
+    )
+
+
+@lru_cache(maxsize=1)
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    return tuple(os.path.join(paths[name], "") for name in ("purelib", "platlib"))
+
+
+def user_frame(
+    trace: TracebackType | None, error: BaseException | None = None, folder: str = ""
+) -> Frame | None:
+    """The innermost frame that is the user's own; else the innermost of a library but torch.
+
+    A frame below `folder` is always the user's. A SyntaxError points at the line it complains of.
+    """
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        text = error.text or linecache.getline(error.filename, error.lineno)
+        return Frame(shown_path(error.filename), error.lineno, " ".join(text.split()), "")
+    own: Frame | None = None
+    library: Frame | None = None
+    for summary, lineno in traceback.walk_tb(trace):
+        name = summary.f_code.co_filename
+        if name.startswith("<"):
+            continue
+        inside = bool(folder) and name.startswith(os.path.join(folder, ""))
+        is_library = not inside and name.startswith(_library_folders())
+        if not inside and not is_library and name.startswith(_foreign_folders()):
+            continue
+        if is_library and f"{os.sep}torch{os.sep}" in name:
+            continue
+        code = " ".join(linecache.getline(name, lineno).split())
+        frame = Frame(shown_path(name), lineno, code, summary.f_code.co_name)
+        if is_library:
+            library = frame
+        else:
+            own = frame
+    return own or library
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether Python or torch could not get memory."""
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and any(mark in str(error) for mark in _MEMORY_MARKS)
+    )
+
+
+def describe_exception(error: BaseException, limit: int = 400) -> str:
+    """`NameError: name 'foo' is not defined`: one line, never longer than `limit`."""
+    try:
+        text = " ".join(str(error).split())
+    except Exception:
+        text = ""
+    name = type(error).__name__
+    if isinstance(error, SyntaxError) and error.msg:
+        text = error.msg
+    text = f"{name}: {text}" if text else name
+    return text if len(text) <= limit else text[: limit - 3] + "..."
+
+
+def _next_step(error: BaseException, hint: str) -> str:
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        return (
+            f"Install {error.name.partition('.')[0]} in the environment of {sys.executable}, or "
+            f"start graphcheck in the folder that holds it."
+        )
+    return hint
+
+
+@contextlib.contextmanager
+def running_user_code(
+    what: str, *, hint: str = "", code: str = "GC001", folder: str = ""
+) -> Iterator[None]:
+    """Turn everything but KeyboardInterrupt that the block raises into a ModelError.
+
+    `what` is the start of the sentence (`model.py could not be imported`).
+    """
+    try:
+        yield
+    except (GraphcheckError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        frame = user_frame(error.__traceback__, error, folder)
+        where = f" ({frame})" if frame else ""
+        if is_out_of_memory(error):
+            raise ModelError(
+                f"{what}: it asked for more memory than there is{where}.",
+                "Use smaller example inputs or a smaller model.",
+                "GC012",
+            ) from error
+        if isinstance(error, SystemExit):
+            raise ModelError(
+                f"{what}: it ended the program with exit code {error.code!r}{where}.",
+                "Keep code that exits under `if __name__ == '__main__':`.",
+                code,
+            ) from error
+        raise ModelError(
+            f"{what}: {describe_exception(error)}{where}.", _next_step(error, hint), code
+        ) from error
