@@ -55,6 +55,15 @@ def _arguments(schema: Any) -> tuple[tuple[tuple[Any, ...], ...], bool]:
     return key, is_out
 
 
+def _copy_of(view: Any) -> Any:
+    """The overload that makes a copy of what `view` shows, None if there is none."""
+    import torch
+
+    name = view._schema.name.partition("::")[2]
+    packet = getattr(getattr(torch.ops, view.namespace), f"{name}_copy", None)
+    return getattr(packet, view._overloadname, None)
+
+
 @lru_cache(maxsize=4096)
 def _out_variants(name: str) -> dict[tuple[tuple[Any, ...], ...], str]:
     """Registry names of the out variants of `aten::name`, by their arguments."""
@@ -72,9 +81,12 @@ def _out_variants(name: str) -> dict[tuple[tuple[Any, ...], ...], str]:
 def out_variant(op: Any) -> str | None:
     """Registry name of the out variant of a `torch._ops.OpOverload`, None if there is none.
 
-    The op is taken as it is: what lowering makes of it first (`view` to `view_copy`) is the matter
-    of `graphcheck.opset.lowering`.
+    A view stands for its copy, as in lowering: `aten.permute` gives `aten::permute_copy.out`.
     """
+    if op.is_view:
+        op = _copy_of(op)
+        if op is None:
+            return None
     schema = op._schema
     key, is_out = _arguments(schema)
     if is_out:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 __all__ = ["Grade", "Limit", "Opset", "Support"]
@@ -55,6 +56,7 @@ class Opset:
     """The kernels of one runtime: `kernels` holds registry names such as `aten::add.out`.
 
     `extra` are kernels of the user's own library: what they do is not known to graphcheck.
+    `source` is where the names come from, `note` what the user should know about it.
     """
 
     runtime: str
@@ -65,3 +67,12 @@ class Opset:
     measured: frozenset[str] = frozenset()
     extra: frozenset[str] = frozenset()
     source: str = ""
+    note: str = ""
+
+    @cached_property
+    def limits_by_kernel(self) -> Mapping[str, tuple[Limit, ...]]:
+        """The limits of each kernel, in the order of the data; `*` holds those of all."""
+        found: dict[str, list[Limit]] = {}
+        for limit in self.limits:
+            found.setdefault(limit.kernel, []).append(limit)
+        return {kernel: tuple(limits) for kernel, limits in found.items()}

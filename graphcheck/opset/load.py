@@ -1,0 +1,117 @@
+"""Loading an opset: a shipped one, a file, the installed runtime's, or the live registry."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+from collections.abc import Iterable
+from pathlib import Path
+
+from graphcheck.errors import DeviceError, UsageError
+from graphcheck.opset.format import KernelFile, dump, read
+from graphcheck.opset.registry import limits_for, public_version, shipped
+from graphcheck.opset.types import Opset
+
+__all__ = ["extend", "installed_version", "load"]
+
+
+def installed_version() -> str:
+    """Version of the installed executorch package. Raises DeviceError if there is none."""
+    try:
+        return importlib.metadata.version("executorch")
+    except importlib.metadata.PackageNotFoundError as error:
+        raise DeviceError(
+            "The package executorch is not installed, so its kernels are not known.",
+            "Install it with `pip install executorch`, or name an opset with --opset.",
+        ) from error
+
+
+def load(name: str = "installed") -> Opset:
+    """The opset `name`: a shipped one (`executorch-1.5.1`, `1.5.1`), a path, "installed", "live".
+
+    "installed" is the shipped opset of the installed executorch version; where none is shipped the
+    registry of the installed runtime is read in a child process, once per build, and `note` says
+    so. "live" always reads the registry. Raises UsageError for an unknown name or a broken file,
+    DeviceError if executorch is not installed or its registry cannot be read.
+    """
+    if name == "live":
+        from graphcheck.opset.generate.live import generate_live
+
+        return _with_limits(generate_live())
+    if name == "installed":
+        return _installed()
+    known = shipped()
+    path = known.get(name) or known.get(f"executorch-{name}")
+    if path is None:
+        path = Path(name)
+        if not path.is_file():
+            raise UsageError(
+                f"There is no opset {name!r}: no file, and shipped are {', '.join(known)}.",
+                "`graphcheck opset generate` makes one from a wheel, a source tree or the runtime.",
+            )
+    return _from_file(path)
+
+
+def extend(opset: Opset, names: Iterable[str]) -> Opset:
+    """The opset with the kernels of a user's own library.
+
+    Limits of a kernel that the user replaces do not hold for his. Raises UsageError for a name
+    that is no registry name.
+    """
+    added = frozenset(names)
+    for name in sorted(added):
+        namespace, separator, op = name.partition("::")
+        if not (namespace and separator and op):
+            raise UsageError(
+                f"{name!r} is no registry name of a kernel; one looks like `aten::add.out`."
+            )
+    return dataclasses.replace(opset, extra=opset.extra | added)
+
+
+def _from_file(path: Path) -> Opset:
+    content = read(path, KernelFile)
+    opset = Opset(
+        runtime=content.runtime,
+        version=content.version,
+        library=content.library,
+        kernels=frozenset(content.kernels),
+        source=content.source,
+    )
+    return _with_limits(opset)
+
+
+def _with_limits(opset: Opset) -> Opset:
+    return dataclasses.replace(opset, limits=limits_for(opset.runtime, opset.version))
+
+
+def _installed() -> Opset:
+    version = installed_version()
+    path = shipped().get(f"executorch-{public_version(version)}")
+    if path is not None:
+        return _from_file(path)
+    note = (
+        f"No opset is shipped for executorch {version}: the kernels were read from the installed "
+        "runtime, and what they refuse is not known in every case."
+    )
+    return dataclasses.replace(_with_limits(_cached_live(version)), note=note)
+
+
+def _cached_live(version: str) -> Opset:
+    from graphcheck.files import cache_dir, write_atomic
+    from graphcheck.opset.generate.live import generate_live
+
+    try:
+        from graphcheck.runtime.libraries import build_id
+
+        build = build_id()
+    except ImportError:
+        return generate_live()
+    path = cache_dir("opsets") / f"executorch-{public_version(version)}-{build}.yaml"
+    if path.is_file():
+        try:
+            return _from_file(path)
+        except UsageError:
+            path.unlink(missing_ok=True)
+    opset = generate_live()
+    write_atomic(path, dump(opset))
+    return opset

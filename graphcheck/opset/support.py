@@ -1,0 +1,55 @@
+"""Whether a runtime can run an op call: is there a kernel, and does it take these arguments."""
+
+from __future__ import annotations
+
+from graphcheck.graph.types import OpCall
+from graphcheck.opset.conditions import matches
+from graphcheck.opset.out_variant import refused_by_ir_check
+from graphcheck.opset.registry import lowering_for
+from graphcheck.opset.types import Grade, Opset, Support
+
+__all__ = ["kernel_of", "schema_name", "support"]
+
+
+def schema_name(call: OpCall) -> str:
+    """`aten::add.Tensor` of `aten.add.Tensor`, `aten::relu` of `aten.relu.default`."""
+    namespace, _, name = call.op.partition(".")
+    overload = "" if call.overload in ("", "default") else f".{call.overload}"
+    return f"{namespace}::{name}{overload}"
+
+
+def kernel_of(call: OpCall, opset: Opset) -> str | None:
+    """Registry name of the kernel that runs the call after lowering, None if it has none."""
+    lowering = lowering_for(opset.runtime, opset.version)
+    return lowering.kernels.get(call.qualified, call.out_variant)
+
+
+def support(call: OpCall, opset: Opset) -> Support:
+    """How far `opset` supports the call, with the reason in words.
+
+    The first thing that stops it wins: no out variant, no kernel, an argument that the kernel
+    refuses. A kernel of the user's own library is `NOT_CHECKED`: graphcheck does not know it.
+    """
+    lowering = lowering_for(opset.runtime, opset.version)
+    exempt = lowering.exempt.get(call.qualified)
+    if exempt is not None:
+        return Support(Grade.REGISTERED, exempt)
+    kernel = lowering.kernels.get(call.qualified, call.out_variant)
+    name = schema_name(call)
+    refused = refused_by_ir_check(name, call.is_core_aten)
+    runtime = f"{opset.runtime} {opset.version}"
+    if kernel is None:
+        reason = f"{call.qualified} has no out variant"
+        return Support(Grade.NO_OUT_VARIANT, reason)
+    if kernel in opset.extra:
+        return Support(Grade.NOT_CHECKED, f"{kernel} is in your own kernel library", kernel=kernel)
+    if kernel not in opset.kernels:
+        grade = Grade.NOT_CORE if refused else Grade.MISSING
+        return Support(grade, f"{runtime} has no kernel {kernel}", kernel=kernel)
+    limits = opset.limits_by_kernel
+    for limit in (*limits.get(kernel, ()), *limits.get("*", ())):
+        if matches(limit.when, call):
+            return Support(Grade.REFUSED, limit.reason, limit, kernel)
+    if kernel in opset.measured:
+        return Support(Grade.MEASURED, f"{kernel} was measured in parity", kernel=kernel)
+    return Support(Grade.REGISTERED, f"{runtime} has the kernel {kernel}", kernel=kernel)
