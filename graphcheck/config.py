@@ -122,7 +122,7 @@ def _hint(key: str) -> str:
 
 
 def _convert(path: Path, key: str, value: Any) -> Any:
-    wanted = {
+    wanted: Any = {
         "per-module-ignores": dict[str, tuple[str, ...]],
         "timeout": float,
         "learning-rate": float,
@@ -134,7 +134,7 @@ def _convert(path: Path, key: str, value: Any) -> Any:
     if key in ("select", "ignore", "kernel-library", "input"):
         wanted = tuple[str, ...]
     try:
-        converted = msgspec.convert(value, wanted)
+        converted: Any = msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
         raise UsageError(f"{path}: the value of `{key}` does not fit: {error}.") from None
     if wanted in (int, float) and not converted > 0:

@@ -1,0 +1,272 @@
+"""Options that several verbs share, and how they combine with `[tool.graphcheck]`."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from graphcheck.cli.exits import FailOn
+from graphcheck.config import Config, find_pyproject, load_config, target_folder
+from graphcheck.errors import UsageError
+from graphcheck.options import CheckOptions
+from graphcheck.report.interface import Format, all_formats, find_format
+from graphcheck.suppress import is_code_prefix
+
+__all__ = [
+    "BatchOption",
+    "ClassesOption",
+    "ConfigOption",
+    "ExitZeroOption",
+    "FailOnOption",
+    "FormatOption",
+    "IgnoreOption",
+    "InputOption",
+    "LibraryOption",
+    "LossOption",
+    "MemoryOption",
+    "OpsetOption",
+    "OutputOption",
+    "QuietOption",
+    "SelectOption",
+    "StrictOption",
+    "TargetArgument",
+    "TimeoutOption",
+    "VerboseOption",
+    "check_options",
+    "checked_target",
+    "chosen",
+    "chosen_format",
+    "codes_of",
+    "configuration",
+    "fail_on_of",
+]
+
+_MODEL = "Model"
+_RESULT = "Result"
+_LIMITS = "Limits"
+_FORMATS = ", ".join(entry.name for entry in all_formats())
+
+TargetArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        show_default=False,
+        help="model.py, model.py:Net, pkg.mod:factory, torchvision:resnet18, a .pt2 or .pte file.",
+    ),
+]
+InputOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="SPEC",
+        help="Example input such as 'float32[2,3,64,64]' or 'int64[2]<10'; once for each input.",
+    ),
+]
+LossOption = Annotated[
+    str | None,
+    typer.Option("--loss", metavar="NAME", help="Loss for a model that returns predictions."),
+]
+ClassesOption = Annotated[
+    int | None,
+    typer.Option("--num-classes", min=1, help="Number of classes of a torchvision model."),
+]
+BatchOption = Annotated[
+    bool | None,
+    typer.Option("--dynamic-batch/--static-batch", help="Make dim 0 of the inputs dynamic."),
+]
+StrictOption = Annotated[bool, typer.Option("--strict", help="Export in strict mode.")]
+OpsetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--opset",
+        metavar="NAME|FILE",
+        help="Operator set of the runtime; default is the installed one.",
+    ),
+]
+LibraryOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--kernel-library",
+        metavar="FILE",
+        help="Shared library with your own kernels; may be repeated.",
+    ),
+]
+SelectOption = Annotated[
+    list[str] | None,
+    typer.Option("--select", metavar="CODES", help="Only these codes or prefixes: GC1,GC301."),
+]
+IgnoreOption = Annotated[
+    list[str] | None,
+    typer.Option("--ignore", metavar="CODES", help="Suppress these codes or prefixes."),
+]
+FailOnOption = Annotated[
+    FailOn | None,
+    typer.Option("--fail-on", help="Least severity that gives exit code 1 (default: warning)."),
+]
+ExitZeroOption = Annotated[
+    bool, typer.Option("--exit-zero", help="Exit code 0 even if there are findings.")
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--output-format", metavar="FORMAT", help=f"One of {_FORMATS} (default: text)."),
+]
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write the result to this file."),
+]
+TimeoutOption = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="SECONDS", help="Time limit for the model (default: 600)."),
+]
+MemoryOption = Annotated[
+    int | None,
+    typer.Option("--memory-limit", metavar="MIB", min=1, help="Memory limit for the model."),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="Configuration; default is the pyproject.toml nearest to the target.",
+    ),
+]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Findings and summary only.")]
+VerboseOption = Annotated[
+    int, typer.Option("--verbose", "-v", count=True, show_default=False, help="More details.")
+]
+
+
+def chosen(option: Any, setting: Any, default: Any) -> Any:
+    """The option if it was given, else the setting of the configuration, else the default."""
+    if option is not None:
+        return option
+    return default if setting is None else setting
+
+
+def configuration(target: str, path: Path | None) -> Config:
+    """The configuration for a target. Raises UsageError."""
+    if path is not None:
+        if not path.is_file():
+            raise UsageError(f"--config {path}: there is no such file.")
+        return load_config(path)
+    return load_config(find_pyproject(target_folder(target)))
+
+
+def chosen_format(option: str | None, config: Config) -> Format:
+    """The output format. Raises UsageError for an unknown one."""
+    name = chosen(option, config.output_format, "text")
+    found = find_format(name)
+    if found is None:
+        raise UsageError(f"There is no output format `{name}`.", f"Choose one of {_FORMATS}.")
+    return found
+
+
+def fail_on_of(option: FailOn | None, config: Config) -> FailOn:
+    """The least severity that fails. Raises UsageError for a bad value in the configuration."""
+    if option is not None or config.fail_on is None:
+        return option or FailOn.WARNING
+    try:
+        return FailOn(config.fail_on)
+    except ValueError:
+        names = ", ".join(level.value for level in FailOn)
+        raise UsageError(
+            f"{config.path}: `{config.fail_on}` is no value of `fail-on`.",
+            f"Choose one of {names}.",
+        ) from None
+
+
+def codes_of(option: list[str] | None, name: str) -> tuple[str, ...]:
+    """The codes of a repeatable option that also takes commas. Raises UsageError."""
+    codes = [code.strip().upper() for text in option or () for code in text.split(",")]
+    for code in codes:
+        if not is_code_prefix(code):
+            raise UsageError(
+                f"{name}: `{code}` is not a code.",
+                "Codes look like GC301, or a prefix such as GC3; `graphcheck rule` lists them.",
+            )
+        if name == "--ignore" and code.startswith("GC0"):
+            raise UsageError(
+                f"{name}: `{code}` cannot be ignored.",
+                "GC0 says that the model could not be checked.",
+            )
+    return tuple(codes)
+
+
+def checked_target(target: str) -> str:
+    """The target, if it can be one. Raises UsageError that names a near file.
+
+    Only what costs nothing is looked at here; loading is the child's work.
+    """
+    from graphcheck.workload.targets.interface import kind_of
+
+    head, colon, tail = target.rpartition(":")
+    path = Path(head if colon and Path(head).suffix == ".py" and os.sep not in tail else target)
+    if path.suffix not in (".py", ".pt2", ".pte"):
+        kind_of(target)
+    elif not path.is_file():
+        raise _no_file(path)
+    return target
+
+
+def _no_file(path: Path) -> UsageError:
+    if path.is_dir():
+        return UsageError(f"{path} is a folder, not a model file.", "Name the file in it.")
+    if not path.absolute().parent.is_dir():
+        return UsageError(f"There is no folder {path.parent} for {path.name}.", "Check the path.")
+    others = [entry.name for entry in path.absolute().parent.glob(f"*{path.suffix}")]
+    near = difflib.get_close_matches(path.name, others, n=1)
+    hint = (
+        f"Did you mean {path.with_name(near[0])}?"
+        if near
+        else f"Looked in {path.absolute().parent}."
+    )
+    return UsageError(f"There is no file {path}.", hint)
+
+
+def check_options(
+    make: Callable[..., CheckOptions],
+    config: Config,
+    target: str,
+    *,
+    inputs: list[str] | None,
+    loss: str | None,
+    num_classes: int | None,
+    dynamic_batch: bool | None,
+    strict: bool,
+    opset: str | None,
+    kernel_libraries: list[Path] | None,
+    select: list[str] | None,
+    ignore: list[str] | None,
+    timeout: float | None,
+    memory_limit: int | None,
+    **more: Any,
+) -> CheckOptions:
+    """`make` (CheckOptions or ValidateOptions) of options and configuration. Raises UsageError."""
+    libraries = tuple(str(path.absolute()) for path in kernel_libraries or ())
+    for library in libraries or config.kernel_library:
+        if not Path(library).is_file():
+            raise UsageError(f"--kernel-library {library}: there is no such file.")
+    seconds = chosen(timeout, config.timeout, 600.0)
+    if not seconds > 0:
+        raise UsageError(f"--timeout must be greater than 0, not {seconds:g}.")
+    return make(
+        target=target,
+        inputs=tuple(inputs or config.input),
+        loss=chosen(loss, config.loss, None),
+        num_classes=chosen(num_classes, config.num_classes, None),
+        dynamic_batch=chosen(dynamic_batch, config.dynamic_batch, False),
+        opset=chosen(opset, config.opset, None),
+        kernel_libraries=libraries or config.kernel_library,
+        timeout=seconds,
+        memory_limit=chosen(memory_limit, config.memory_limit, None),
+        strict=strict,
+        select=codes_of(select, "--select") or config.select,
+        ignore=(*codes_of(ignore, "--ignore"), *config.ignore),
+        per_module_ignores=tuple((config.per_module_ignores or {}).items()),
+        **more,
+    )

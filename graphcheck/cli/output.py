@@ -1,0 +1,96 @@
+"""Results go to stdout or a file, everything else to stderr. Nothing else of graphcheck prints."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from graphcheck.errors import UsageError
+from graphcheck.files import write_atomic
+from graphcheck.report.ansi import Paint
+from graphcheck.report.interface import Look
+
+__all__ = ["check_output", "complain", "emit", "emit_line", "look", "say", "wants_color"]
+
+
+def wants_color(stream: TextIO) -> bool:
+    """Whether to write colours there: a terminal, and the user has not set NO_COLOR."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def look(verbosity: int = 0, output: Path | None = None) -> Look:
+    """How to show a report on stdout, or in the file `output`."""
+    if output is not None:
+        return Look(verbosity=verbosity, root=Path.cwd())
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return Look(width, wants_color(sys.stdout), _can_encode("▁█"), verbosity, Path.cwd())
+
+
+def _can_encode(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def check_output(path: Path | None) -> None:
+    """Refuse an output file that cannot be written, before any work. Raises UsageError."""
+    if path is None:
+        return
+    if path.is_dir():
+        raise UsageError(f"--output {path} is a folder.", "Give the name of a file.")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(
+            f"--output {path}: there is no folder {path.absolute().parent}.",
+            "Make the folder, or choose another place.",
+        )
+
+
+def emit(text: str, output: Path | None = None) -> None:
+    """Write a result to stdout, or atomically to a file. Raises UsageError if that fails."""
+    if output is None:
+        _write(sys.stdout, text)
+        return
+    try:
+        write_atomic(output, text)
+    except OSError as error:
+        raise UsageError(f"--output {output} cannot be written: {error.strerror}.") from error
+
+
+def emit_line(text: str = "") -> None:
+    """One line of a result."""
+    _write(sys.stdout, text + "\n")
+
+
+def say(text: str) -> None:
+    """One line of progress or advice, on stderr."""
+    _write(sys.stderr, text + "\n")
+
+
+def complain(message: str, hint: str = "") -> None:
+    """An error and what to do next, on stderr."""
+    paint = Paint(color=wants_color(sys.stderr))
+    say(f"{paint('graphcheck: error:', 'red', 'bold')} {message}")
+    if hint:
+        say(f"{paint('next:', 'bold')} {hint}")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        try:
+            stream.write(text)
+        except UnicodeEncodeError:
+            encoding = stream.encoding or "ascii"
+            stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        stream.flush()
+    except BrokenPipeError:
+        # The reader has seen enough (`| head`). The exit code still tells the answer.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
