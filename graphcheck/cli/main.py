@@ -24,7 +24,7 @@ _DEFAULT = "check"
 _ROOT_OPTIONS = ("--help", "-h", "--version")
 _LOUDNESS = ("-q", "--quiet", "-v", "-vv", "--verbose")
 # Typer's own errors of usage: their class has a private home, but BadParameter is one of them.
-_TYPER_ERRORS = tuple(
+_TYPER_ERRORS: tuple[type[BaseException], ...] = tuple(
     base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
 )
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -46,9 +45,7 @@ __all__ = [
     "fail_on_of",
 ]
 
-_MODEL = "Model"
-_RESULT = "Result"
-_LIMITS = "Limits"
+Options = TypeVar("Options", bound=CheckOptions)
 _FORMATS = ", ".join(entry.name for entry in all_formats())
 
 TargetArgument = Annotated[
@@ -229,7 +226,7 @@ def _no_file(path: Path) -> UsageError:
 
 
 def check_options(
-    make: Callable[..., CheckOptions],
+    make: type[Options],
     config: Config,
     target: str,
     *,
@@ -245,7 +242,7 @@ def check_options(
     timeout: float | None,
     memory_limit: int | None,
     **more: Any,
-) -> CheckOptions:
+) -> Options:
     """`make` (CheckOptions or ValidateOptions) of options and configuration. Raises UsageError."""
     libraries = tuple(str(path.absolute()) for path in kernel_libraries or ())
     for library in libraries or config.kernel_library:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import difflib
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from graphcheck.advisory.types import Advisory
 from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import emit, look
 from graphcheck.cli.tables import JsonOption, paragraph, table
@@ -17,6 +16,9 @@ from graphcheck.errors import ExitCode, UsageError
 from graphcheck.report.ansi import Paint
 from graphcheck.report.interface import Look
 from graphcheck.report.words import mend_label
+
+if TYPE_CHECKING:
+    from graphcheck.advisory.types import Advisory
 
 __all__ = ["VERB"]
 

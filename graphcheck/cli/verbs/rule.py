@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,9 @@ from graphcheck.cli.tables import JsonOption, paragraph, table
 from graphcheck.errors import ExitCode, UsageError
 from graphcheck.report.ansi import Paint
 from graphcheck.report.interface import Look
-from graphcheck.rules.interface import Rule, all_rules, rule_by_code
+
+if TYPE_CHECKING:
+    from graphcheck.rules.interface import Rule
 
 __all__ = ["VERB", "rule"]
 
@@ -34,6 +36,8 @@ def rule(
     """Explain a rule, or list all of them."""
     if code is not None and everything:
         raise UsageError("CODE and --all exclude each other.", "Leave one of them out.")
+    from graphcheck.rules.interface import all_rules
+
     rules = all_rules() if code is None else _named(code)
     shown = look()
     if as_json:
@@ -47,6 +51,8 @@ def rule(
 
 
 def _named(code: str) -> tuple[Rule, ...]:
+    from graphcheck.rules.interface import all_rules, rule_by_code
+
     found = rule_by_code(code)
     if found is not None:
         return (found,)
