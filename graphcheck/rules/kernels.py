@@ -1,0 +1,113 @@
+"""What the rules on kernels (GC1, GC2) share: support of every call, mends, and the finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from graphcheck.errors import UsageError
+from graphcheck.graph.types import JointGraph, OpCall
+from graphcheck.opset.conditions import matches, validate
+from graphcheck.opset.format import read
+from graphcheck.opset.support import support
+from graphcheck.opset.types import Opset, Support
+from graphcheck.resources import opsets_dir
+from graphcheck.rules.types import Finding, Mend, Severity
+
+__all__ = ["kernel_finding", "mends_for", "refused_findings", "supports"]
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    ops: list[str]
+    rules: list[str]
+    kind: str
+    name: str
+    description: str
+    exact: bool
+    when: dict[str, Any] = {}
+
+
+class _MendFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    schema: int
+    mends: list[_Entry]
+
+
+_COMMANDS = {"rewrite": "graphcheck export", "swap": "graphcheck fix", "patch": "graphcheck patch"}
+_last: tuple[JointGraph, Opset, tuple[Support, ...]] | None = None
+
+
+def supports(graph: JointGraph, opset: Opset) -> Iterator[tuple[OpCall, Support]]:
+    """Every call with its support; computed once for all rules that ask for the same graph."""
+    global _last
+    if _last is None or _last[0] is not graph or _last[1] is not opset:
+        _last = (graph, opset, tuple(support(call, opset) for call in graph.calls))
+    return iter(tuple(zip(graph.calls, _last[2], strict=True)))
+
+
+@lru_cache(maxsize=1)
+def _entries() -> tuple[_Entry, ...]:
+    found: list[_Entry] = []
+    for path in sorted((opsets_dir() / "mends").glob("*.yaml")):
+        for entry in read(path, _MendFile).mends:
+            where = f"{path}: mend {entry.name}"
+            validate(entry.when, where)
+            if entry.kind not in (*_COMMANDS, "edit"):
+                raise UsageError(f"{where}: kind: {entry.kind!r} is no kind of mend.")
+            found.append(entry)
+    return tuple(found)
+
+
+def mends_for(call: OpCall, code: str) -> tuple[Mend, ...]:
+    """The known mends of a finding `code` on this call, in the order of `opsets/mends/`."""
+    return tuple(
+        Mend(entry.kind, entry.name, entry.description, entry.exact, _command(entry))
+        for entry in _entries()
+        if (call.op in entry.ops or "*" in entry.ops)
+        and code.startswith(tuple(entry.rules))
+        and matches(entry.when, call)
+    )
+
+
+def _command(entry: _Entry) -> str:
+    command = _COMMANDS.get(entry.kind, "")
+    return f"{command} --unsafe-fixes" if entry.kind == "swap" and not entry.exact else command
+
+
+def kernel_finding(
+    call: OpCall,
+    code: str,
+    message: str,
+    evidence: tuple[str, ...] = (),
+    severity: Severity = Severity.ERROR,
+    mends: tuple[Mend, ...] | None = None,
+) -> Finding:
+    """The finding `code` on one call. `message` follows the op's name, so it starts with a verb."""
+    return Finding(
+        code=code,
+        severity=severity,
+        subject=call.op,
+        message=message,
+        source=call.source,
+        module=call.source.module,
+        modules=(call.source.module,),
+        backward=call.backward,
+        evidence=evidence,
+        mends=mends_for(call, code) if mends is None else mends,
+        gradients=call.gradients,
+        nodes=(call.node,),
+    )
+
+
+def refused_findings(graph: JointGraph, opset: Opset, code: str) -> Iterator[Finding]:
+    """A finding for each call whose arguments the kernel refuses by a limit of this rule."""
+    for call, found in supports(graph, opset):
+        if found.limit is not None and found.limit.rule == code:
+            yield kernel_finding(
+                call,
+                code,
+                f"is refused in the first step (0x12): {found.reason}",
+                (f"{found.kernel}, {found.limit.evidence}",) if found.limit.evidence else (),
+            )
