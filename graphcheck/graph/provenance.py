@@ -30,13 +30,11 @@ class Provenance:
     def __post_init__(self) -> None:
         import torch
 
-        import graphcheck
-
         self._nodes = {node.name: node for node in self.exported.graph.nodes}
         # The input wrapper and the tracer are not the user's code.
         self._hidden = tuple(
-            os.path.dirname(os.path.abspath(str(package.__file__))) + os.sep
-            for package in (torch, graphcheck)
+            os.path.dirname(os.path.abspath(file)) + os.sep
+            for file in (torch.__file__, os.path.dirname(__file__))
         )
 
     def source(self, joint_node: Any) -> Source:

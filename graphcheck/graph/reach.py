@@ -8,6 +8,34 @@ from typing import Any
 __all__ = ["Reach", "reach_of_nodes"]
 
 
+# Arguments of which only the shape counts, by op; None stands for every argument.
+_SHAPE_ONLY: dict[str, tuple[int, ...] | None] = {
+    **dict.fromkeys(
+        (
+            "empty_like",
+            "full_like",
+            "new_empty",
+            "new_empty_strided",
+            "new_full",
+            "new_ones",
+            "new_zeros",
+            "ones_like",
+            "rand_like",
+            "randint_like",
+            "randn_like",
+            "sym_size",
+            "zeros_like",
+        )
+    ),
+    "_adaptive_avg_pool2d_backward": (1,),
+    "_adaptive_avg_pool3d_backward": (1,),
+    "avg_pool2d_backward": (1,),
+    "avg_pool3d_backward": (1,),
+    "max_pool2d_with_indices_backward": (1,),
+    "max_pool3d_with_indices_backward": (1,),
+}
+
+
 @dataclass(frozen=True)
 class Reach:
     """Names of parameters whose gradient, and of mutated buffers that, depend on a node."""
@@ -47,7 +75,8 @@ def reach_of_nodes(joint: Any, skip: frozenset[str]) -> dict[str, Reach]:
             continue
         mask = roles.get(node.name, 0)
         for user in node.users:
-            mask |= masks.get(user, 0)
+            if not _only_shape(node, user):
+                mask |= masks.get(user, 0)
         masks[node] = mask
 
     decoded: dict[int, Reach] = {}
@@ -58,3 +87,16 @@ def reach_of_nodes(joint: Any, skip: frozenset[str]) -> dict[str, Reach]:
             bool(mask & loss_bit),
         )
     return {node.name: decoded[mask] for node, mask in masks.items()}
+
+
+def _only_shape(node: Any, user: Any) -> bool:
+    """Whether `user` takes no more than the shape of `node`."""
+    name = getattr(getattr(user.target, "overloadpacket", None), "__name__", "")
+    if name not in _SHAPE_ONLY:
+        return False
+    positions = _SHAPE_ONLY[name]
+    if positions is None:
+        return True
+    return not any(
+        node is argument for position, argument in enumerate(user.args) if position not in positions
+    )
