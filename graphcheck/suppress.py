@@ -21,6 +21,7 @@ from pathlib import Path
 
 from graphcheck.options import CheckOptions
 from graphcheck.report.types import Suppressed, UnusedSuppression
+from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.types import Finding
 
 __all__ = [
@@ -149,7 +150,8 @@ def apply(
 ) -> tuple[tuple[Finding, ...], tuple[Suppressed, ...], tuple[UnusedSuppression, ...]]:
     """Split findings into kept and suppressed; the third part are comments that silence nothing.
 
-    `sources` maps file paths, as the findings name them, to their text.
+    `sources` maps file paths, as the findings name them, to their text. Kept findings are as they
+    came; suppressed ones are deduplicated for each comment or setting that silences them.
     """
     comments = {name: read_comments(text) for name, text in sources.items() if "graphcheck" in text}
     used: set[tuple[str, int]] = set()
@@ -165,7 +167,16 @@ def apply(
             kept.append(finding)
         else:
             suppressed.append(silenced)
-    return tuple(kept), tuple(suppressed), tuple(_unused(comments, used))
+    return tuple(kept), tuple(_merged(suppressed)), tuple(_unused(comments, used))
+
+
+def _merged(suppressed: Iterable[Suppressed]) -> Iterable[Suppressed]:
+    groups: dict[tuple[str, str], list[Finding]] = {}
+    for entry in suppressed:
+        groups.setdefault((entry.by, entry.reason), []).append(entry.finding)
+    for (by, reason), findings in groups.items():
+        for finding in deduplicate(findings):
+            yield Suppressed(finding, by, reason)
 
 
 def _by_comment(

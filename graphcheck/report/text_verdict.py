@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from graphcheck.report.ansi import Paint, wrap
+from graphcheck.report.ansi import Paint, closing, wrap
 from graphcheck.report.interface import Look
+from graphcheck.report.place import short_path
 from graphcheck.report.sparkline import sparkline, value_range
 from graphcheck.report.words import (
     counted,
@@ -18,7 +20,7 @@ from graphcheck.report.words import (
 )
 from graphcheck.validate.types import StaleOutput, Verdict
 
-__all__ = ["verdict_text"]
+__all__ = ["stale_sentence", "verdict_text"]
 
 _COLORS = {"pass": "green", "match": "green", "fail": "red", "diverged": "red", "drift": "yellow"}
 _WORST_SHOWN = 5
@@ -107,13 +109,13 @@ def _stale(verdict: Verdict, look: Look) -> Iterator[str]:
         look.width,
     )
     for stale in verdict.stale if look.verbosity > 0 else roots:
-        yield wrap(stale_sentence(stale), look.width, "  ")
+        yield wrap(stale_sentence(stale, look.root), look.width, "  ")
 
 
-def stale_sentence(stale: StaleOutput) -> str:
+def stale_sentence(stale: StaleOutput, root: Path) -> str:
     """`instruction 41: aten::x.out at pool1 (model.py:20)`"""
     where = f" at {stale.module}" if stale.module else ""
-    source = f" ({stale.source})" if stale.source else ""
+    source = f" ({short_path(stale.source, root)})" if stale.source else ""
     cause = f", fed by instruction {stale.caused_by}" if stale.caused_by is not None else ""
     return f"instruction {stale.instruction}: {stale.op}{where}{source}{cause}"
 
@@ -139,7 +141,7 @@ def _rank(error: float) -> float:
 
 def _notes(verdict: Verdict, look: Look) -> Iterator[str]:
     for note in verdict.notes:
-        yield wrap(note, look.width, "note: ", "      ")
+        yield wrap(note, look.width, "note: ", "")
     if verdict.overhead and (look.verbosity > 0 or verdict.verdict != "not run"):
         parts = ", ".join(f"{name} {number(value)}" for name, value in verdict.overhead.items())
         yield wrap(f"overhead: {parts}", look.width)
@@ -150,8 +152,6 @@ def _end(verdict: Verdict, look: Look, paint: Paint) -> Iterator[str]:
         run = f", {counted(verdict.steps, 'step')}" if verdict.steps else ""
         optimizer = f", {verdict.optimizer}" if verdict.optimizer else ""
         yield paint(wrap(f"{versions_line(verdict.versions)}{optimizer}{run}", look.width), "dim")
-    following = verdict_next_command(verdict)
-    tail = f" Next: {following}" if following else ""
-    word = verdict.verdict
-    text = wrap(f"{verdict.target}: {verdict_summary(verdict)}{tail}", look.width)
-    yield text.replace(f" {word}", " " + paint(word, _COLORS.get(word, "yellow"), "bold"), 1)
+    summary = f"{verdict.target}: {verdict_summary(verdict)}"
+    color = _COLORS.get(verdict.verdict, "yellow")
+    yield closing(summary, verdict_next_command(verdict), look.width, paint, color)

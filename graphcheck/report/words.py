@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from graphcheck.report.order import count_by_severity
+from graphcheck.report.order import count_by_severity, ordered
 from graphcheck.report.types import Report
 from graphcheck.rules.types import Finding
 from graphcheck.validate.types import Divergence, Verdict
@@ -13,7 +13,9 @@ from graphcheck.validate.types import Divergence, Verdict
 __all__ = [
     "counted",
     "divergence_sentence",
+    "explain_command",
     "headline",
+    "location",
     "mend_label",
     "next_command",
     "number",
@@ -48,11 +50,16 @@ def number(value: float) -> str:
 def headline(finding: Finding) -> str:
     """`GC101 [*] aten.x has no portable kernel (x12, encoder.layers.*.pool)`"""
     star = " [*]" if finding.mends else ""
-    where = ", ".join(
-        part for part in (f"x{finding.count}" if finding.count > 1 else "", finding.module) if part
-    )
-    tail = f" ({where})" if where else ""
-    return f"{finding.code}{star} {finding.subject} {finding.message}{tail}"
+    # GC0 has no op: its subject is the kind of failure, not the start of a sentence.
+    joint = ": " if finding.family == "GC0" else " "
+    return f"{finding.code}{star} {finding.subject}{joint}{finding.message}{location(finding)}"
+
+
+def location(finding: Finding) -> str:
+    """` (x12, encoder.layers.*.pool)` with its leading space, "" when there is nothing to say."""
+    times = f"x{finding.count}" if finding.count > 1 else ""
+    where = ", ".join(part for part in (times, finding.module) if part)
+    return f" ({where})" if where else ""
 
 
 def reach(finding: Finding, shown: int = 1) -> str:
@@ -75,12 +82,19 @@ def versions_line(versions: dict[str, str]) -> str:
     return ", ".join(f"{name} {versions[name]}" for name in (*known, *rest))
 
 
+def explain_command(finding: Finding) -> str:
+    """What to type for the whole story of a finding."""
+    if finding.advisory:
+        return f"graphcheck advisory show {finding.advisory}"
+    return f"graphcheck rule {finding.code}"
+
+
 def next_command(report: Report) -> str:
     """What to type after this report."""
     if report.next_command:
         return report.next_command
     if report.findings:
-        return f"graphcheck rule {report.findings[0].code}"
+        return explain_command(ordered(report.findings)[0])
     return f"graphcheck validate {report.target}"
 
 

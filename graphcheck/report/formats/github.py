@@ -98,7 +98,7 @@ def verdict_github(verdict: Verdict, look: Look) -> str:
         lines.append(
             command(
                 "error",
-                f"stale output: {stale_sentence(stale)}",
+                f"stale output: {stale_sentence(stale, look.root)}",
                 file=file,
                 line=int(match["line"]) if match and file else 0,
                 title="stale output",

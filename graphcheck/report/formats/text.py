@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
-from graphcheck.report.ansi import Paint, wrap
+from graphcheck.report.ansi import Paint, closing, wrap
 from graphcheck.report.interface import Format, Look
 from graphcheck.report.order import count_by_severity, ordered
 from graphcheck.report.place import place_of, short_path
@@ -13,6 +12,7 @@ from graphcheck.report.text_verdict import verdict_text
 from graphcheck.report.types import Report
 from graphcheck.report.words import (
     headline,
+    location,
     mend_label,
     next_command,
     reach,
@@ -64,7 +64,7 @@ def _group(report: Report, findings: list[Finding], look: Look, paint: Paint) ->
 
 def _line(report: Report, finding: Finding, look: Look, paint: Paint) -> str:
     place = place_of(finding, report.target, look.root)
-    text = wrap(f"{place}: {headline(finding)}", look.width)
+    text = wrap(f"{place}: {headline(finding)}", look.width, hang="  ")
     if not paint.color:
         return text
     code = paint(finding.code, _COLORS[finding.severity], "bold")
@@ -90,7 +90,7 @@ def _details(finding: Finding, look: Look, paint: Paint) -> Iterator[str]:
         yield line(label, f"{mend.kind} {mend.name}: {mend.description}")
         if mend.command:
             yield _INDENT * 2 + paint(mend.command, "cyan")
-    yield line("next", f"graphcheck rule {finding.code}")
+    yield line("next", explain_command(finding))
 
 
 def _notes(report: Report, findings: list[Finding], look: Look, paint: Paint) -> Iterator[str]:
@@ -111,16 +111,14 @@ def _suppressed(report: Report, look: Look, paint: Paint) -> Iterator[str]:
     if not report.suppressed:
         return
     yield paint(f"Suppressed ({len(report.suppressed)})", "dim", "bold")
-    groups = Counter(
-        (entry.finding.code, entry.finding.subject, entry.by, entry.reason)
-        for entry in report.suppressed
-    )
-    for (code, subject, by, reason), count in sorted(groups.items()):
-        times = f" (x{count})" if count > 1 else ""
-        because = (
-            f": {reason}" if reason else ", no reason given" if by.startswith("comment") else ""
-        )
-        yield wrap(f"{code} {subject}{times}, {by}{because}", look.width, "  ")
+    for entry in report.suppressed:
+        finding = entry.finding
+        where = location(finding)
+        why = f": {entry.reason}" if entry.reason else ""
+        if not entry.reason and entry.by.startswith("comment"):
+            why = ", no reason given"
+        text = f"{finding.code} {finding.subject}{where}, {entry.by}{why}"
+        yield wrap(text, look.width, "  ")
 
 
 def _list(
@@ -140,10 +138,7 @@ def _end(report: Report, look: Look, paint: Paint) -> Iterator[str]:
     color = (
         "red" if report.failed or counts["error"] else "yellow" if counts["warning"] else "green"
     )
-    summary = report_summary(report)
-    yield wrap(f"{summary} Next: {next_command(report)}", look.width).replace(
-        summary, paint(summary, color, "bold"), 1
-    )
+    yield closing(report_summary(report), next_command(report), look.width, paint, color)
 
 
 FORMAT = Format(
