@@ -1,0 +1,145 @@
+"""GC5: each rule goes off on a graph that has the fault and is silent on one that has not."""
+
+from __future__ import annotations
+
+from graphcheck.advisory.types import Advisory, ProbeResult
+from graphcheck.graph.types import BufferFact, JointGraph, OpCall, ParameterFact, TensorFact
+from graphcheck.opset.types import Opset
+from graphcheck.rules import (
+    gc501_mutated_buffers,
+    gc503_parameter_without_gradient,
+    gc504_tied_weights,
+    gc505_frozen_parameters,
+    gc506_random_ops,
+    gc507_dynamic_batch,
+    gc508_bfloat16_optimizer,
+)
+from graphcheck.rules.dedupe import deduplicate
+from graphcheck.rules.interface import Context, Rule
+from graphcheck.rules.types import Finding, Severity
+
+OPSET = Opset("executorch", "1.5.1", "test", frozenset())
+
+
+def graph(**parts: object) -> JointGraph:
+    values: dict[str, object] = {
+        "calls": (),
+        "parameters": (ParameterFact("a.weight", "float32", (2,), True, True, module="a"),),
+        "buffers": (),
+        "inputs": (),
+        "loss": None,
+        **parts,
+    }
+    return JointGraph(**values)  # type: ignore[arg-type]
+
+
+def check(rule: Rule, graph: JointGraph, **context: object) -> list[Finding]:
+    return list(rule.check(graph, Context(OPSET, **context)))  # type: ignore[arg-type]
+
+
+def advisory(rule: str) -> Advisory:
+    return Advisory("GCA-1", "t", (), (), ">0", rule, "w", "c", probe="p")
+
+
+RULES = (
+    gc501_mutated_buffers.RULE,
+    gc503_parameter_without_gradient.RULE,
+    gc504_tied_weights.RULE,
+    gc505_frozen_parameters.RULE,
+    gc506_random_ops.RULE,
+    gc507_dynamic_batch.RULE,
+    gc508_bfloat16_optimizer.RULE,
+)
+
+
+def test_a_healthy_graph_is_silent() -> None:
+    for rule in RULES:
+        assert check(rule, graph()) == []
+
+
+MUTATED = (
+    BufferFact("norm.running_mean", "float32", (3,), True, module="norm"),
+    BufferFact("norm.running_var", "float32", (3,), True, initial_nonzero=True, module="norm"),
+    BufferFact("seen", "float32", (), True, module="forward"),
+    BufferFact("constant", "float32", (), False, module="forward"),
+)
+
+
+def test_mutated_buffers_are_one_finding_that_names_module_or_buffer() -> None:
+    (found,) = deduplicate(check(gc501_mutated_buffers.RULE, graph(buffers=MUTATED)))
+    assert found.modules == ("norm", "seen")
+    assert found.severity is Severity.ERROR
+    assert found.message.startswith(
+        "the program's training metadata counts 3 mutated buffers as method outputs"
+    )
+    assert found.evidence == ("initial state is lost: running_var would start as zeros",)
+
+
+def test_mutated_buffers_are_silent_where_the_probe_measured_right() -> None:
+    right = {"GCA-1": ProbeResult("GCA-1", "right")}
+    wrong = {"GCA-1": ProbeResult("GCA-1", "wrong", "index 2 for 1")}
+    rule = gc501_mutated_buffers.RULE
+    known = (advisory("GC501"),)
+    assert check(rule, graph(buffers=MUTATED), advisories=known, probes=right) == []
+    found = check(rule, graph(buffers=MUTATED), advisories=known, probes=wrong)
+    assert found[0].evidence[0] == "measured here: index 2 for 1"
+
+
+def test_parameter_without_gradient_names_every_parameter() -> None:
+    parameters = tuple(
+        ParameterFact(f"spare.{name}", "float32", (2,), True, False, module="spare")
+        for name in ("weight", "bias")
+    )
+    (found,) = check(gc503_parameter_without_gradient.RULE, graph(parameters=parameters))
+    assert found.subject == "parameter without gradient"
+    assert found.module == "spare"
+    assert "spare.weight, spare.bias" in found.message
+
+
+def test_tied_weights_name_both() -> None:
+    tied = (
+        ParameterFact("e.weight", "float32", (2,), True, True, aliases=("o.weight",), module="e"),
+    )
+    (found,) = check(gc504_tied_weights.RULE, graph(parameters=tied, strict=True))
+    assert found.severity is Severity.NOTE
+    assert found.message.startswith("e.weight and o.weight are one tensor")
+
+
+def test_frozen_parameters_are_counted() -> None:
+    frozen = (
+        ParameterFact("a.weight", "float32", (2,), False, False, module="a"),
+        ParameterFact("b.weight", "float32", (2,), True, True, module="b"),
+    )
+    (found,) = check(gc505_frozen_parameters.RULE, graph(parameters=frozen))
+    assert found.message == "1 of 2 parameters are frozen"
+
+
+def call(op: str, **arguments: object) -> OpCall:
+    return OpCall(0, "n", op, "default", arguments, (), gc501_mutated_buffers.Source(), False)
+
+
+def test_random_ops_are_a_note_and_dropout_that_drops_nothing_is_none() -> None:
+    rule = gc506_random_ops.RULE
+    (found,) = check(rule, graph(calls=(call("aten.native_dropout", p=0.5, train=True),)))
+    assert found.severity is Severity.NOTE
+    assert check(rule, graph(calls=(call("aten.native_dropout", p=0, train=True),))) == []
+    assert check(rule, graph(calls=(call("aten.native_dropout", p=0.5, train=False),))) == []
+    assert check(rule, graph(calls=(call("aten.cos"),))) == []
+
+
+def test_dynamic_sizes_name_the_input() -> None:
+    inputs = (("x", TensorFact("float32", ("s0", 3), (3, 1), (0, 1))),)
+    (found,) = check(gc507_dynamic_batch.RULE, graph(inputs=inputs, dynamic=("s0",)))
+    assert "size s0 of x is symbolic" in found.message
+
+
+def test_bfloat16_parameters_warn_with_the_proof_or_as_not_checked() -> None:
+    half = (ParameterFact("a.weight", "bfloat16", (2,), True, True, module="a"),)
+    rule = gc508_bfloat16_optimizer.RULE
+    known = (advisory("GC508"),)
+    not_run = {"GCA-1": ProbeResult("GCA-1", "not run", detail="no training extension")}
+    (found,) = check(rule, graph(parameters=half), advisories=known, probes=not_run)
+    assert found.severity is Severity.WARNING
+    assert found.evidence == ("NOT CHECKED on this runtime: no training extension",)
+    right = {"GCA-1": ProbeResult("GCA-1", "right")}
+    assert check(rule, graph(parameters=half), advisories=known, probes=right) == []
