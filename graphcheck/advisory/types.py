@@ -15,8 +15,14 @@ class Advisory:
 
     `id` is `GCA-YYYY-NNNN`. `ops` are the ATen names it concerns (`aten.native_dropout`), `when`
     further conditions on the call as data (the form of opset limits). `affected` is a version
-    range (PEP 440). `rule` is the rule that reports it; `probe` the name of the probe that
-    proves it, empty when the fault cannot be probed.
+    range (PEP 440): the versions on which the fault was measured or reported, no more. `rule` is
+    the rule that reports it; `probe` the name of the probe that proves it, empty when the fault
+    cannot be probed.
+
+    `concerns` is what in a graph the fault is about: `ops`, `mutated_buffers` or
+    `half_parameters`. `says` goes on from the name of the op (`does not scale what it keeps`).
+    `reduction` tells how many terms a call adds up, and which numbers of terms are affected (see
+    `graphcheck.advisory.terms`).
     """
 
     id: str
@@ -33,6 +39,9 @@ class Advisory:
     probe: str = ""
     fixed_in: str = ""
     mends: tuple[Mapping[str, Any], ...] = ()
+    concerns: str = "ops"
+    says: str = ""
+    reduction: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,59 @@
+"""Which advisories a graph gives reason to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from graphcheck.advisory.load import all_advisories
+from graphcheck.advisory.terms import in_bounds
+from graphcheck.advisory.types import Advisory
+from graphcheck.graph.types import JointGraph, OpCall
+from graphcheck.opset.conditions import matches
+
+__all__ = ["applies", "in_range", "needed"]
+
+_HALF = ("bfloat16", "float16")
+
+
+def applies(advisory: Advisory, call: OpCall) -> bool:
+    """Whether the fault concerns this call for certain: its op, its arguments, its sizes."""
+    return (
+        call.op in advisory.ops
+        and matches(advisory.when, call)
+        and in_bounds(advisory.reduction, call)
+    )
+
+
+def needed(graph: JointGraph, advisories: Iterable[Advisory] | None = None) -> tuple[str, ...]:
+    """The ids of the advisories that concern this graph: those whose probes are worth a run."""
+    given = all_advisories() if advisories is None else advisories
+    return tuple(advisory.id for advisory in given if _concerns(advisory, graph))
+
+
+def _concerns(advisory: Advisory, graph: JointGraph) -> bool:
+    if advisory.concerns == "mutated_buffers":
+        return any(buffer.mutated for buffer in graph.buffers)
+    if advisory.concerns == "half_parameters":
+        return any(p.trainable and p.dtype in _HALF for p in graph.parameters)
+    return any(applies(advisory, call) for call in graph.calls)
+
+
+def in_range(advisory: Advisory, version: str) -> bool | None:
+    """Whether a runtime version is affected as far as is known; None when nothing is known.
+
+    True inside the range that was measured or reported, False from `fixed_in` on.
+    """
+    from packaging.specifiers import SpecifierSet
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        parsed = Version(version)
+    except InvalidVersion:
+        return None
+    # A local label (1.5.1+cpu) names a build of the same version.
+    parsed = Version(parsed.public)
+    if SpecifierSet(advisory.affected).contains(parsed, prereleases=True):
+        return True
+    if advisory.fixed_in and parsed >= Version(advisory.fixed_in):
+        return False
+    return None
