@@ -18,9 +18,9 @@ from graphcheck.report.words import (
     verdict_summary,
     versions_line,
 )
-from graphcheck.validate.types import StaleOutput, Verdict
+from graphcheck.validate.types import StaleOutput, Verdict, WrongInstruction
 
-__all__ = ["stale_sentence", "verdict_text"]
+__all__ = ["stale_sentence", "verdict_text", "wrong_sentence"]
 
 _COLORS = {"pass": "green", "match": "green", "fail": "red", "diverged": "red", "drift": "yellow"}
 _WORST_SHOWN = 5
@@ -36,6 +36,7 @@ def verdict_text(verdict: Verdict, look: Look) -> str:
             _curves(verdict, look),
             _first(verdict, look),
             _stale(verdict, look),
+            _wrong(verdict, look),
             _gradients(verdict, look),
             _notes(verdict, look),
         ]
@@ -94,6 +95,8 @@ def _first(verdict: Verdict, look: Look) -> Iterator[str]:
 
 
 def _stale(verdict: Verdict, look: Look) -> Iterator[str]:
+    if not (verdict.stale_checked or verdict.losses):
+        return  # the ladder says that it did not run
     if not verdict.stale_checked:
         yield wrap("stale outputs: NOT CHECKED, the detector did not run", look.width)
         return
@@ -112,12 +115,36 @@ def _stale(verdict: Verdict, look: Look) -> Iterator[str]:
         yield wrap(stale_sentence(stale, look.root), look.width, "  ")
 
 
+def _wrong(verdict: Verdict, look: Look) -> Iterator[str]:
+    if verdict.first_wrong:
+        sentence = wrong_sentence(verdict.first_wrong, look.root)
+        yield wrap(f"first wrong instruction: {sentence}", look.width)
+    elif verdict.shadow_checked:
+        yield wrap(
+            "wrong instructions: none, each computes what eager PyTorch does from its own inputs",
+            look.width,
+        )
+    elif verdict.losses:
+        yield wrap("wrong instructions: NOT CHECKED, shadow execution did not run", look.width)
+
+
 def stale_sentence(stale: StaleOutput, root: Path) -> str:
     """`instruction 41: aten::x.out at pool1 (model.py:20)`"""
-    where = f" at {stale.module}" if stale.module else ""
-    source = f" ({short_path(stale.source, root)})" if stale.source else ""
     cause = f", fed by instruction {stale.caused_by}" if stale.caused_by is not None else ""
-    return f"instruction {stale.instruction}: {stale.op}{where}{source}{cause}"
+    return f"{_instruction(stale, root)}{cause}"
+
+
+def wrong_sentence(wrong: WrongInstruction, root: Path) -> str:
+    """`instruction 41: aten::x.out at pool1 (model.py:20), error 0.5 at step 0`"""
+    detail = f": {wrong.detail}" if wrong.detail else ""
+    sizes = f"error {wrong.error:.2g}, tolerance {wrong.tolerance:.2g}"
+    return f"{_instruction(wrong, root)}, step {wrong.step}, {sizes}{detail}"
+
+
+def _instruction(found: StaleOutput | WrongInstruction, root: Path) -> str:
+    where = f" at {found.module}" if found.module else ""
+    source = f" ({short_path(found.source, root)})" if found.source else ""
+    return f"instruction {found.instruction}: {found.op}{where}{source}"
 
 
 def _gradients(verdict: Verdict, look: Look) -> Iterator[str]:

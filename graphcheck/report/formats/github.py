@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from graphcheck.report.interface import Format, Look
 from graphcheck.report.order import ordered
 from graphcheck.report.place import column_of, inside
-from graphcheck.report.text_verdict import stale_sentence
+from graphcheck.report.text_verdict import stale_sentence, wrong_sentence
 from graphcheck.report.types import Report
 from graphcheck.report.words import (
     divergence_sentence,
@@ -91,23 +92,27 @@ def verdict_github(verdict: Verdict, look: Look) -> str:
             details.append(f"first divergence, {name}: {divergence_sentence(divergence)}")
     lines = [command(level, "\n".join(details), title=title)]
     for stale in verdict.stale:
-        if stale.caused_by is not None:
-            continue
-        match = _PLACE.match(stale.source)
-        file = inside(match["file"], look.root) if match else ""
-        lines.append(
-            command(
-                "error",
-                f"stale output: {stale_sentence(stale, look.root)}",
-                file=file,
-                line=int(match["line"]) if match and file else 0,
-                title="stale output",
+        if stale.caused_by is None:
+            lines.append(
+                _at(stale.source, "stale output", stale_sentence(stale, look.root), look.root)
             )
+    if verdict.first_wrong:
+        wrong = verdict.first_wrong
+        lines.append(
+            _at(wrong.source, "wrong instruction", wrong_sentence(wrong, look.root), look.root)
         )
     following = verdict_next_command(verdict)
     tail = f" Next: {following}" if following else ""
     lines.append(_log(f"{verdict.target}: {verdict_summary(verdict)}{tail}"))
     return "\n".join(lines) + "\n"
+
+
+def _at(source: str, title: str, message: str, root: Path) -> str:
+    """An error annotation at `source` (`file:line`), as far as that is a file of the repository."""
+    match = _PLACE.match(source)
+    file = inside(match["file"], root) if match else ""
+    line = int(match["line"]) if match and file else 0
+    return command("error", f"{title}: {message}", file=file, line=line, title=title)
 
 
 def _log(text: str) -> str:

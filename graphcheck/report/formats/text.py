@@ -11,6 +11,7 @@ from graphcheck.report.place import place_of, short_path
 from graphcheck.report.text_verdict import verdict_text
 from graphcheck.report.types import Report
 from graphcheck.report.words import (
+    explain_command,
     headline,
     location,
     mend_label,
