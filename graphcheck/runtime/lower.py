@@ -24,6 +24,7 @@ from graphcheck.workload.types import Workload
 
 __all__ = ["Instruction", "Lowered", "LoweringStage", "StageFailure", "lower", "name_modules"]
 
+_NOWHERE = Source(module="")
 _NOT_CORE = re.compile(r"Operator torch\._ops\.(?P<op>\S+) is not in Core ATen")
 _NO_OUT = re.compile(r"Missing out variants: \{(?P<ops>[^}]*)\}")
 _QUOTED = re.compile(r"'([^']+)'")
@@ -65,7 +66,7 @@ class Instruction:
     index: int
     op: str
     node: str = ""
-    source: Source = Source(module="")
+    source: Source = _NOWHERE
     backward: bool = False
 
 

@@ -1,10 +1,10 @@
-"""The answer of `validate`: does the runtime train as eager PyTorch does, and if not, where first."""
+"""The answer of `validate`: does the runtime train as eager does, and if not, where first."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Divergence", "Stage", "StaleOutput", "Verdict"]
+__all__ = ["Divergence", "Stage", "StaleOutput", "Verdict", "WrongInstruction"]
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,24 @@ class Divergence:
 
 
 @dataclass(frozen=True)
+class WrongInstruction:
+    """An instruction that computes something else than eager PyTorch from the same inputs.
+
+    Found by shadow execution of step `step`. `error` is relative to the largest entry of the
+    output; `detail` says more where an error alone says little (a missing scale).
+    """
+
+    instruction: int
+    op: str
+    module: str = ""
+    source: str = ""
+    step: int = 0
+    error: float = 0.0
+    tolerance: float = 0.0
+    detail: str = ""
+
+
+@dataclass(frozen=True)
 class Verdict:
     """`verdict` is match, drift, diverged or not run; `reason` explains it in a sentence."""
 
@@ -70,4 +88,7 @@ class Verdict:
     overhead: dict[str, float] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     optimizer: str = ""
+    first_wrong: WrongInstruction | None = None
+    """The first instruction, in order of execution, that is wrong given its own inputs."""
+    shadow_checked: bool = False
     schema_version: str = "1"

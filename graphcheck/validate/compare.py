@@ -1,0 +1,348 @@
+"""Step by step: what the runtime recorded against the oracle, locked and free running.
+
+Errors are absolute differences, judged against the tolerance that rounding calls for
+(`validate.noise`), and told relative to the largest entry of the quantity. Every comparison reads
+`not (error <= tolerance)`, so that a NaN fails it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphcheck.runtime.types import StepRecord, Trace
+from graphcheck.validate.oracle import EagerStep, Oracle, Tolerances
+from graphcheck.validate.types import Divergence
+
+__all__ = ["LOSS", "VISIBLE", "Comparison", "Error", "compare", "measure"]
+
+LOSS = "loss"
+VISIBLE = 1e-3
+"""Two free-running curves have parted when they differ by more than this share of the largest
+entry, and by more than the tolerances of all steps so far add up to: below, they are one line in
+any picture of them."""
+
+_FEW = range(2)
+_MANY = range(2, 12)
+"""Pairs of perturbed passes, at first and where an error is within `_NEAR` times the tolerance."""
+_NEAR = 100.0
+
+
+@dataclass(frozen=True)
+class Error:
+    """The largest difference of a quantity: absolute, and the two values where it is.
+
+    `scale` is the largest entry of the eager quantity.
+    """
+
+    absolute: float
+    runtime: float
+    eager: float
+    scale: float
+
+
+@dataclass
+class Comparison:
+    """What the comparison found.
+
+    `eager_losses` are those of the free-running oracle. `locked_steps` counts the steps compared
+    with the eager weights reset to the runtime's. `worst` is the worst relative error, locked, by
+    parameter. `names_shifted` is set when the program's names belong to other tensors.
+    """
+
+    first_locked: Divergence | None = None
+    first_free: Divergence | None = None
+    worst: dict[str, float] = field(default_factory=dict)
+    worst_loss: float = 0.0
+    eager_losses: list[float] = field(default_factory=list)
+    locked_steps: int = 0
+    notes: list[str] = field(default_factory=list)
+    names_shifted: bool = False
+    tolerances: dict[str, float] = field(default_factory=dict)
+
+
+def measure(runtime: Any, eager: Any) -> Error:
+    """Largest absolute difference of two arrays; entries that are equal or both NaN differ by 0.
+
+    An array of another shape, or none at all (None), differs by infinity.
+    """
+    import numpy
+
+    wanted = numpy.asarray(eager, dtype=numpy.float64)
+    finite = numpy.abs(wanted[numpy.isfinite(wanted)])
+    scale = float(finite.max()) if finite.size else 0.0
+    if runtime is None or numpy.shape(runtime) != wanted.shape:
+        return Error(math.inf, math.nan, scale, scale)
+    got = numpy.asarray(runtime, dtype=numpy.float64)
+    if got.size == 0:
+        return Error(0.0, 0.0, 0.0, 0.0)
+    same = (got == wanted) | (numpy.isnan(got) & numpy.isnan(wanted))
+    with numpy.errstate(invalid="ignore", over="ignore"):
+        difference = numpy.where(same, 0.0, numpy.abs(got - wanted))
+    # argmax returns the first NaN, if there is one.
+    worst = numpy.unravel_index(numpy.argmax(difference), difference.shape)
+    return Error(float(difference[worst]), float(got[worst]), float(wanted[worst]), scale)
+
+
+def compare(
+    trace: Trace,
+    locked: Oracle,
+    free: Oracle | None,
+    *,
+    order: Sequence[str] = (),
+    prefix: str = "",
+) -> Comparison:
+    """Compare a trace with eager training, locked and (with `free`) free running.
+
+    Both oracles hold the weights the program was made with. `order` lists parameters in the
+    order in which the backward pass makes their gradients: of several wrong ones the first is
+    told. `prefix` is cut from names that are told.
+    """
+    judge = _Judge(trace, locked, _complete(order, locked), prefix)
+    result = judge.result
+    if trace.steps and trace.steps[0].parameters:
+        judge.check_names()
+    for index, record in enumerate(trace.steps):
+        if not judge.locked_step(index, record):
+            break
+    if free is not None:
+        judge.free_run(free)
+    return result
+
+
+def _complete(order: Sequence[str], oracle: Oracle) -> list[str]:
+    """Every trainable parameter once: those of `order`, then the rest from the last layer on."""
+    known = [oracle.aliases[name] for name in order if name in oracle.aliases]
+    return list(dict.fromkeys([*known, *reversed(oracle.trainable)]))
+
+
+class _Judge:
+    def __init__(self, trace: Trace, oracle: Oracle, order: list[str], prefix: str) -> None:
+        self.trace = trace
+        self.oracle = oracle
+        self.order = order
+        self.prefix = prefix
+        self.result = Comparison()
+        self.smallest: dict[str, float] = {}
+        """Smallest relative tolerance measured so far: an error below it needs no new measuring."""
+        self.total: dict[str, float] = {}
+        """Sum of the absolute tolerances of the steps so far, for the free run."""
+        self.latest: Tolerances | None = None
+
+    def told(self, name: str) -> str:
+        return name.removeprefix(self.prefix)
+
+    # Names
+
+    def check_names(self) -> None:
+        """The recorded parameters of step 0 must be the weights the program was made with."""
+        import numpy
+
+        initial = self.oracle.state()
+        recorded = self.trace.steps[0].parameters
+        wrong: list[str] = []
+        for name, array in recorded.items():
+            own = self.oracle.aliases.get(name)
+            if own is not None and _same(numpy.asarray(array), initial[own]):
+                continue
+            actual = next((n for n, a in initial.items() if _same(numpy.asarray(array), a)), None)
+            what = f"the values of {self.told(actual)}" if actual else "values of no parameter"
+            wrong.append(f"{self.told(name)} holds {what}")
+        missing = [
+            self.told(name)
+            for name in self.oracle.trainable
+            if name not in {self.oracle.aliases.get(known) for known in recorded}
+        ]
+        if not wrong and not missing:
+            return
+        self.result.names_shifted = True
+        told = "; ".join([*wrong[:4], *(f"{name} is missing" for name in missing[:4])])
+        self.result.notes.append(
+            "the program's training metadata gives parameters the names of others: "
+            f"{told}; compared locked at step 0 alone"
+        )
+
+    # Locked
+
+    def locked_step(self, index: int, record: StepRecord) -> bool:
+        """Compare one step with the eager weights set to the runtime's; False to stop."""
+        import numpy
+
+        if index and (self.result.names_shifted or not record.parameters):
+            return False
+        if index:
+            arrays = record.parameters.values()
+            if not all(numpy.isfinite(numpy.asarray(array)).all() for array in arrays):
+                self.result.notes.append(
+                    f"the runtime's weights are not finite from step {index} on: "
+                    "nothing to compare locked after it"
+                )
+                return False
+            self.oracle.load(record.parameters)
+        before = _buffers(self.oracle)
+        eager = self.oracle.step(index)
+        gradients = self._by_parameter(record.gradients)
+        self._unknown_names(index, record.gradients)
+        errors = {LOSS: measure(record.loss, eager.loss)}
+        for name in self.order:
+            if name in eager.gradients:
+                errors[name] = measure(gradients.get(name), eager.gradients[name])
+        self._judge_errors(index, eager, errors, before)
+        self.result.locked_steps = index + 1
+        return True
+
+    def _by_parameter(self, gradients: Mapping[str, Any]) -> dict[str, Any]:
+        aliases = self.oracle.aliases
+        return {aliases[name]: array for name, array in gradients.items() if name in aliases}
+
+    def _unknown_names(self, index: int, gradients: Mapping[str, Any]) -> None:
+        unknown = [name for name in gradients if name not in self.oracle.aliases]
+        if unknown and index == 0:
+            self.result.notes.append(
+                f"the program names gradients the module does not have: {', '.join(unknown)}"
+            )
+
+    def _judge_errors(
+        self, index: int, eager: EagerStep, errors: Mapping[str, Error], before: Mapping[str, Any]
+    ) -> None:
+        result = self.result
+        quick = all(
+            error.absolute <= self.smallest.get(name, -1.0) * error.scale
+            for name, error in errors.items()
+        )
+        if result.first_locked is None and not quick:
+            with _restored(self.oracle, before):
+                self.latest = self._measured(index, eager, errors)
+        tolerances = self.latest
+        largest = max((errors[name].scale for name in eager.gradients), default=0.0)
+        for name, error in errors.items():
+            absolute = _tolerance(tolerances, name)
+            scale = _scale(error, absolute, 0.0 if name == LOSS else largest)
+            relative = _relative(error.absolute, scale)
+            if not quick and result.first_locked is None:
+                share = _relative(absolute, error.scale)
+                self.smallest[name] = min(self.smallest.get(name, math.inf), share)
+                result.tolerances[self.told(name)] = self.smallest[name]
+            self.total[name] = self.total.get(name, 0.0) + absolute
+            if name == LOSS:
+                result.worst_loss = _worse(result.worst_loss, relative)
+            else:
+                known = result.worst.get(self.told(name), 0.0)
+                result.worst[self.told(name)] = _worse(known, relative)
+            if quick or result.first_locked is not None:
+                continue
+            if not (error.absolute <= absolute):
+                result.first_locked = Divergence(
+                    step=index,
+                    quantity=self.told(name),
+                    runtime=error.runtime,
+                    eager=error.eager,
+                    error=relative,
+                    tolerance=_relative(absolute, scale),
+                )
+
+    def _measured(self, index: int, eager: EagerStep, errors: Mapping[str, Error]) -> Tolerances:
+        """Tolerances of this step; where an error is just above them, from more draws of noise.
+
+        A few draws may all be small by chance, most of all for a scalar such as the loss.
+        """
+        tolerances = self.oracle.tolerances(index, eager, pairs=_FEW)
+        above = [
+            error.absolute / max(_tolerance(tolerances, name), 1e-300)
+            for name, error in errors.items()
+            if not (error.absolute <= _tolerance(tolerances, name))
+        ]
+        if above and max(above) < _NEAR:
+            tolerances = tolerances.merged(self.oracle.tolerances(index, eager, pairs=_MANY))
+        return tolerances
+
+    # Free
+
+    def free_run(self, oracle: Oracle) -> None:
+        """Train in eager on its own and find the first step at which the curves have parted."""
+        total = dict.fromkeys(self.total, 0.0)
+        for index, record in enumerate(self.trace.steps):
+            eager = oracle.step(index, update=True)
+            self.result.eager_losses.append(eager.loss)
+            if self.result.first_free is not None:
+                continue
+            gradients = self._by_parameter(record.gradients)
+            errors = {LOSS: measure(record.loss, eager.loss)}
+            if record.gradients:
+                for name in self.order:
+                    if name in eager.gradients:
+                        errors[name] = measure(gradients.get(name), eager.gradients[name])
+            largest = max(
+                (error.scale for name, error in errors.items() if name != LOSS), default=0.0
+            )
+            for name, error in errors.items():
+                total[name] = total.get(name, 0.0) + _tolerance(self.latest, name)
+                scale = _scale(error, total[name], 0.0 if name == LOSS else largest)
+                limit = max(total[name], VISIBLE * scale)
+                if not (error.absolute <= limit):
+                    self.result.first_free = Divergence(
+                        step=index,
+                        quantity=self.told(name),
+                        runtime=error.runtime,
+                        eager=error.eager,
+                        error=_relative(error.absolute, scale),
+                        tolerance=_relative(limit, scale),
+                    )
+                    break
+
+
+def _tolerance(tolerances: Tolerances | None, name: str) -> float:
+    if tolerances is None:
+        return 0.0
+    return tolerances.loss if name == LOSS else tolerances.gradients.get(name, 0.0)
+
+
+def _scale(error: Error, tolerance: float, largest: float) -> float:
+    """What an error is relative to: the largest entry, or that of all gradients of the step for a
+    gradient that is zero but for rounding."""
+    return error.scale if error.scale > tolerance or not largest else largest
+
+
+def _relative(error: float, scale: float) -> float:
+    if scale:
+        return error / scale
+    return 0.0 if error == 0 else math.inf
+
+
+def _worse(old: float, new: float) -> float:
+    return new if not (new <= old) else old
+
+
+def _same(left: Any, right: Any) -> bool:
+    import numpy
+
+    return left.shape == right.shape and numpy.array_equal(left, right, equal_nan=True)
+
+
+def _buffers(oracle: Oracle) -> dict[str, Any]:
+    return {name: tensor.detach().clone() for name, tensor in oracle.module.named_buffers()}
+
+
+class _restored:
+    """Inside, the oracle's buffers hold earlier values; after, what they held on entry."""
+
+    def __init__(self, oracle: Oracle, values: Mapping[str, Any]) -> None:
+        self.oracle = oracle
+        self.values = values
+        self.kept: dict[str, Any] = {}
+
+    def __enter__(self) -> None:
+        self.kept = _buffers(self.oracle)
+        self._write(self.values)
+
+    def __exit__(self, *_: object) -> None:
+        self._write(self.kept)
+
+    def _write(self, values: Mapping[str, Any]) -> None:
+        import torch
+
+        with torch.no_grad():
+            for name, tensor in self.oracle.module.named_buffers():
+                tensor.copy_(values[name])

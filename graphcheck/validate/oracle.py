@@ -1,0 +1,238 @@
+"""The oracle: the same module trained by eager PyTorch from the same weights.
+
+Free running it trains on its own; locked, its weights are set to the runtime's before each step, so
+that no error of an earlier step is carried over. Every step gives the loss, the gradient of every
+trainable parameter, and (when asked) the tolerance that float rounding calls for.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphcheck.errors import UsageError
+from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
+from graphcheck.workload.types import Workload
+
+__all__ = ["EagerStep", "Oracle", "Tolerances"]
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """Largest absolute error that rounding explains, of the loss and of each gradient."""
+
+    loss: float
+    gradients: Mapping[str, float] = field(default_factory=dict)
+
+    def merged(self, other: Tolerances) -> Tolerances:
+        """The larger of both, quantity by quantity."""
+        return Tolerances(
+            max(self.loss, other.loss),
+            {
+                name: max(self.gradients.get(name, 0.0), other.gradients.get(name, 0.0))
+                for name in {**self.gradients, **other.gradients}
+            },
+        )
+
+
+@dataclass(frozen=True)
+class EagerStep:
+    """Loss and gradients (numpy, float64) of one step, by the names of the module."""
+
+    loss: float
+    gradients: dict[str, Any]
+
+
+class Oracle:
+    """Eager training of a copy of the workload's module with plain SGD.
+
+    `batches` are (args, kwargs) pairs, used in turn; the workload's own inputs by default.
+    `aliases` maps every name of a parameter to the name of the tensor it shares (tied weights).
+    The workload's module is not changed.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        *,
+        learning_rate: float,
+        optimizer: str = "sgd",
+        batches: tuple[tuple[tuple[Any, ...], dict[str, Any]], ...] = (),
+    ) -> None:
+        if optimizer != "sgd":
+            raise UsageError(
+                f"optimizer {optimizer!r} cannot be compared with eager training",
+                "use sgd (plain stochastic gradient descent)",
+            )
+        self.module = copy.deepcopy(workload.module)
+        self.learning_rate = learning_rate
+        self.batches = batches or ((workload.inputs, workload.kwargs),)
+        self.parameters: dict[str, Any] = dict(self.module.named_parameters())
+        by_identity = {id(tensor): name for name, tensor in self.parameters.items()}
+        self.aliases: dict[str, str] = {
+            name: by_identity[id(tensor)]
+            for name, tensor in self.module.named_parameters(remove_duplicate=False)
+        }
+        self.trainable = tuple(
+            name for name, tensor in self.parameters.items() if tensor.requires_grad
+        )
+        self._buffers = dict(self.module.named_buffers())
+
+    def state(self) -> dict[str, Any]:
+        """Copies of the parameters as numpy arrays (bfloat16 as float32), by name."""
+        return {name: _array(tensor) for name, tensor in self.parameters.items()}
+
+    def load(self, arrays: Mapping[str, Any]) -> None:
+        """Set parameters to arrays; names may be aliases. Raises KeyError for an unknown name."""
+        import torch
+
+        with torch.no_grad():
+            for name, array in arrays.items():
+                tensor = self.parameters[self.aliases[name]]
+                tensor.copy_(torch.tensor(array).reshape(tensor.shape))
+
+    def step(
+        self,
+        index: int,
+        *,
+        update: bool = False,
+        mode: AbstractContextManager[Any] | None = None,
+        keep_buffers: bool = False,
+    ) -> EagerStep:
+        """Forward and backward on batch `index`; `update` moves the weights as the runtime does.
+
+        `mode` is entered around both. Buffers that forward writes move on, unless `keep_buffers`.
+        """
+        import torch
+
+        args, kwargs = self.batches[index % len(self.batches)]
+        saved = (
+            {name: tensor.clone() for name, tensor in self._buffers.items()} if keep_buffers else {}
+        )
+        for parameter in self.parameters.values():
+            parameter.grad = None
+        # The user's inputs must stay as they are, even if forward writes into them.
+        args, kwargs = _cloned(args), _cloned(kwargs)
+        with mode or nullcontext():
+            output = self.module(*args, **kwargs)
+            loss = _first(output)
+            loss.backward()
+        result = EagerStep(
+            loss=float(loss.detach().double()),
+            gradients={
+                name: _double(self.parameters[name].grad)
+                for name in self.trainable
+                if self.parameters[name].grad is not None
+            },
+        )
+        with torch.no_grad():
+            if update:
+                for name in self.trainable:
+                    gradient = self.parameters[name].grad
+                    if gradient is not None:
+                        self.parameters[name].add_(gradient, alpha=-self.learning_rate)
+            for name, tensor in saved.items():
+                self._buffers[name].copy_(tensor)
+        return result
+
+    def tolerances(
+        self,
+        index: int,
+        reference: EagerStep,
+        *,
+        pairs: range = range(2),
+        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
+    ) -> Tolerances:
+        """What rounding can change in this step, by stochastic arithmetic (`validate.noise`).
+
+        Each pair of passes draws opposite noise. The changes of the two are added, for jumps at
+        kinks may come on top of each other, and the largest sum over the pairs is the tolerance.
+
+        The floor of each gradient is tied to the largest entry of all gradients of the step: a
+        gradient that is truly zero, such as that of a bias before a norm, is still computed from
+        large terms that cancel. `around` gives the context for each perturbed pass.
+        """
+        dtype = min(
+            (self.parameters[name].dtype for name in self.trainable), key=_precision, default=None
+        )
+        u = unit(dtype) if dtype is not None else 2.0**-24
+        floor = AMPLITUDE * u * _largest(reference.gradients.values())
+        loss = AMPLITUDE * u * abs(reference.loss)
+        gradients = dict.fromkeys(reference.gradients, floor)
+        for pair in pairs:
+            changes = [
+                self._change(index, reference, noise_mode(sign, 7919 * pair + index), around)
+                for sign in (1, -1)
+            ]
+            loss = max(loss, sum(change.loss for change in changes))
+            for name in gradients:
+                both = sum(change.gradients[name] for change in changes)
+                gradients[name] = max(gradients[name], both)
+        return Tolerances(loss, gradients)
+
+    def _change(
+        self,
+        index: int,
+        reference: EagerStep,
+        mode: AbstractContextManager[Any],
+        around: Callable[[], AbstractContextManager[Any]],
+    ) -> Tolerances:
+        """How far one perturbed pass is from the reference."""
+        with around():
+            moved = self.step(index, mode=mode, keep_buffers=True)
+        loss = abs(moved.loss - reference.loss)
+        return Tolerances(
+            # A perturbed pass that overflows says nothing about rounding.
+            loss if loss < float("inf") else 0.0,
+            {
+                name: _largest([moved.gradients[name] - gradient])
+                for name, gradient in reference.gradients.items()
+            },
+        )
+
+
+def _precision(dtype: Any) -> float:
+    return -unit(dtype)
+
+
+def _largest(arrays: Any) -> float:
+    """Largest absolute entry of all arrays, non-finite ones left out; 0 without any."""
+    import numpy
+
+    best = 0.0
+    for array in arrays:
+        finite = numpy.abs(array[numpy.isfinite(array)])
+        if finite.size:
+            best = max(best, float(finite.max()))
+    return best
+
+
+def _first(output: Any) -> Any:
+    """The loss: output 0 of a module that returns a tensor, a tuple or a dict."""
+    import torch
+
+    while not isinstance(output, torch.Tensor):
+        output = next(iter(output.values())) if isinstance(output, Mapping) else output[0]
+    return output
+
+
+def _cloned(value: Any) -> Any:
+    import torch
+    from torch.utils._pytree import tree_map_only
+
+    return tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), value)
+
+
+def _double(tensor: Any) -> Any:
+    dense = tensor.detach()
+    return (dense.to_dense() if dense.is_sparse else dense).double().numpy().copy()
+
+
+def _array(tensor: Any) -> Any:
+    import torch
+
+    plain = tensor.detach()
+    return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy().copy()

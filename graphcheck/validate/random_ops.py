@@ -1,0 +1,208 @@
+"""Models with random ops (dropout, noise): what can be compared, compared; never wrong for chance.
+
+The runtime draws its own random numbers, so loss and gradients of a step cannot be those of eager.
+Two comparisons remain.
+
+- By distribution: with the eager weights set to the runtime's, eager draws many times. Each
+  gradient is projected on the mean gradient of half of the draws; the projections of the other
+  half say how it scatters, and the runtime's must be one of them. The same for its squared size
+  and for the loss. Summed over all steps, a missing scale of a dropout stands out by many
+  deviations, while a right program stays within `LIMIT`.
+- By replay (`graphcheck.validate.replay`): where the device can dump instructions, the runtime's
+  own draws are fed into eager, and everything must agree to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphcheck.runtime.lower import Instruction, Lowered
+from graphcheck.runtime.types import Trace
+from graphcheck.validate.compare import LOSS, Comparison
+from graphcheck.validate.oracle import Oracle
+from graphcheck.validate.types import Divergence
+
+__all__ = ["LIMIT", "compare_statistics", "random_instructions", "seeded", "told_random"]
+
+LIMIT = 6.0
+"""Standard deviations. Chance alone exceeds it once in 5e8 normal draws."""
+
+_DRAWS = 16
+_ALL_DRAWS = 320
+
+
+def random_instructions(lowered: Lowered) -> tuple[Instruction, ...]:
+    """The instructions that draw random numbers, in order of execution."""
+    import torch
+
+    nodes = {node.name: node for node in lowered.joint.graph.nodes} if lowered.joint else {}
+
+    def draws(instruction: Instruction) -> bool:
+        target = getattr(nodes.get(instruction.node), "target", None)
+        tags = getattr(target, "tags", ())
+        return torch.Tag.nondeterministic_seeded in tags
+
+    return tuple(instruction for instruction in lowered.instructions if draws(instruction))
+
+
+def told_random(instructions: tuple[Instruction, ...]) -> list[str]:
+    """What is compared of a model with random ops, and what cannot be."""
+    names = ", ".join(
+        f"{i.op}{f' at {i.source.module}' if i.source.module else ''}" for i in instructions[:3]
+    )
+    more = f" and {len(instructions) - 3} more" if len(instructions) > 3 else ""
+    return [
+        f"the runtime draws its own random numbers ({names}{more}): loss and gradients are "
+        "compared by distribution, with the eager weights set to the runtime's before each step; "
+        "NOT COMPARED: their values entry by entry, and the free-running curve"
+    ]
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Torch's CPU generator set to `seed`, and put back after."""
+    import torch
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
+@dataclass
+class _Sum:
+    """Deviations of one statistic, summed over the steps."""
+
+    deviation: float = 0.0
+    variance: float = 0.0
+    steps: int = 0
+    broken: bool = False
+
+    def add(self, runtime: float, draws: list[float]) -> None:
+        mean = math.fsum(draws) / len(draws)
+        spread = math.fsum((draw - mean) ** 2 for draw in draws) / (len(draws) - 1)
+        self.deviation += runtime - mean
+        # The mean of the draws is itself uncertain.
+        self.variance += spread * (1 + 1 / len(draws)) + 1e-10 * mean * mean
+        self.steps += 1
+
+    @property
+    def score(self) -> float:
+        if self.deviation == 0:
+            return 0.0
+        return abs(self.deviation) / math.sqrt(self.variance) if self.variance else math.inf
+
+    @property
+    def limit(self) -> float:
+        """What `LIMIT` deviations are, on average over the steps."""
+        return LIMIT * math.sqrt(self.variance) / max(1, self.steps)
+
+
+@dataclass
+class _Statistics:
+    """All statistics: (parameter or loss, which) to its sum."""
+
+    sums: dict[tuple[str, str], _Sum] = field(default_factory=dict)
+
+    def add(self, name: str, which: str, runtime: float, draws: list[float]) -> None:
+        self.sums.setdefault((name, which), _Sum()).add(runtime, draws)
+
+    def worst(self) -> tuple[str, str, _Sum] | None:
+        """The statistic furthest out, if it is out."""
+        out = [
+            (name, which, total)
+            for (name, which), total in self.sums.items()
+            if not (total.score <= LIMIT)
+        ]
+        # A NaN score is the worst.
+        return max(
+            out, key=lambda item: (item[2].score != item[2].score, item[2].score), default=None
+        )
+
+
+def _rank(score: float) -> float:
+    return math.inf if math.isnan(score) else score
+
+
+def compare_statistics(
+    trace: Trace,
+    oracle: Oracle,
+    *,
+    prefix: str = "",
+    progress: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Compare the distribution of loss and gradients, locked, over all steps of the trace."""
+    import numpy
+
+    result = Comparison()
+    statistics = _Statistics()
+    draws = max(_DRAWS, -(-_ALL_DRAWS // max(1, len(trace.steps))))
+    draws += draws % 2
+    for index, record in enumerate(trace.steps):
+        progress(f"drawing eager steps to compare with: step {index}")
+        if index:
+            arrays = record.parameters.values()
+            if not record.parameters or not all(
+                numpy.isfinite(numpy.asarray(array)).all() for array in arrays
+            ):
+                break
+            oracle.load(record.parameters)
+        samples = []
+        for draw in range(draws):
+            with seeded(1_000_003 * index + draw):
+                samples.append(oracle.step(index, keep_buffers=draw < draws - 1))
+        result.eager_losses.append(math.fsum(s.loss for s in samples) / len(samples))
+        result.locked_steps = index + 1
+        statistics.add(LOSS, "value", record.loss, [sample.loss for sample in samples])
+        gradients = {
+            oracle.aliases[name]: array
+            for name, array in record.gradients.items()
+            if name in oracle.aliases
+        }
+        for name in samples[0].gradients:
+            _add_gradient(
+                statistics, name, gradients.get(name), [s.gradients[name] for s in samples]
+            )
+        out = statistics.worst()
+        if out is not None:
+            result.first_locked = _divergence(index, out, prefix)
+            break
+    for (name, which), total in statistics.sums.items():
+        if which == "scale" and total.steps:
+            result.worst[name.removeprefix(prefix)] = abs(total.deviation) / total.steps
+    return result
+
+
+def _add_gradient(statistics: _Statistics, name: str, runtime: Any, samples: list[Any]) -> None:
+    import numpy
+
+    half = len(samples) // 2
+    direction = sum(samples[:half]) / half
+    size = float((direction * direction).sum())
+    power = sum(float((sample * sample).sum()) for sample in samples[:half]) / half
+    if runtime is None or numpy.shape(runtime) != direction.shape:
+        statistics.add(name, "scale", math.inf, [1.0, 1.0])
+        return
+    got = numpy.asarray(runtime, dtype=numpy.float64)
+    if size > 0:
+        scales = [float((sample * direction).sum()) / size for sample in samples[half:]]
+        statistics.add(name, "scale", float((got * direction).sum()) / size, scales)
+    if power > 0:
+        powers = [float((sample * sample).sum()) / power for sample in samples[half:]]
+        statistics.add(name, "squared size", float((got * got).sum()) / power, powers)
+
+
+def _divergence(step: int, out: tuple[str, str, _Sum], prefix: str) -> Divergence:
+    name, _, total = out
+    mean = total.deviation / max(1, total.steps)
+    return Divergence(
+        step=step,
+        quantity=name.removeprefix(prefix),
+        runtime=1.0 + mean,
+        eager=1.0,
+        error=abs(mean),
+        tolerance=total.limit,
+    )

@@ -1,0 +1,112 @@
+"""Words of a verdict: where an instruction is from, why a run ended, what the comparison says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from graphcheck.graph.types import Source
+from graphcheck.runtime.lower import Instruction, Lowered
+from graphcheck.runtime.types import RunFailure, Trace
+from graphcheck.validate.compare import LOSS, Comparison
+from graphcheck.validate.types import Divergence, StaleOutput
+
+__all__ = [
+    "gradient_order",
+    "locate",
+    "place",
+    "stale_outputs",
+    "told_divergence",
+    "told_failure",
+    "told_verdict",
+]
+
+
+def place(source: Source) -> str:
+    """`model.py:20`, empty where unknown."""
+    return f"{source.file}:{source.line}" if source.file and source.line else ""
+
+
+def locate(module: str, source: str = "") -> str:
+    """` at pool1 (model.py:20)`, as far as known."""
+    return (f" at {module}" if module else "") + (f" ({source})" if source else "")
+
+
+def stale_outputs(trace: Trace, places: Mapping[int, Instruction]) -> Iterator[StaleOutput]:
+    """What the stale-output detector flagged, with module and source line."""
+    for output in trace.stale:
+        known = places.get(output.instruction)
+        yield StaleOutput(
+            instruction=output.instruction,
+            op=output.op,
+            module=known.source.module if known else "",
+            source=place(known.source) if known else "",
+            caused_by=output.inputs_from[0] if output.inputs_from else None,
+        )
+
+
+def gradient_order(lowered: Lowered) -> tuple[str, ...]:
+    """Parameters in the order in which the joint graph makes their gradients."""
+    if lowered.joint is None:
+        return ()
+    position = {node.name: index for index, node in enumerate(lowered.joint.graph.nodes)}
+    gradients = [
+        (position.get(spec.arg.name, len(position)), str(spec.target))
+        for spec in lowered.joint.graph_signature.output_specs
+        if spec.kind.name == "GRADIENT_TO_PARAMETER"
+    ]
+    return tuple(name for _, name in sorted(gradients))
+
+
+def told_failure(failure: RunFailure, places: Mapping[int, Instruction]) -> str:
+    """The failure's sentence, with the module of the instruction that ran."""
+    known = places.get(failure.instruction) if failure.instruction is not None else None
+    if known is None or not known.source.module:
+        return failure.message
+    where = locate(known.source.module, place(known.source))
+    told = failure.message.rstrip(".")
+    return told if known.source.module in told else f"{told},{where}"
+
+
+def told_divergence(divergence: Divergence) -> str:
+    """`gradient of a.weight at step 3: off by 1.2e-2 of its largest entry, tolerance 3.1e-6`"""
+    what = "loss" if divergence.quantity == LOSS else f"gradient of {divergence.quantity}"
+    where = f"{what} at step {divergence.step}"
+    if divergence.error == float("inf") and divergence.runtime != divergence.runtime:
+        return f"{where}: the program has none of this name and shape"
+    size = "its value" if divergence.quantity == LOSS else "its largest entry"
+    return (
+        f"{where}: {divergence.runtime:.6g} in the runtime, {divergence.eager:.6g} in eager "
+        f"(off by {divergence.error:.2g} of {size}, tolerance {divergence.tolerance:.2g})"
+    )
+
+
+def told_verdict(
+    comparison: Comparison,
+    trace: Trace,
+    places: Mapping[int, Instruction],
+    stale: Sequence[StaleOutput],
+    wanted: int,
+) -> tuple[str, str]:
+    """The verdict and its reason: match, drift or diverged; not run when training stopped early."""
+    roots = [output for output in stale if output.caused_by is None]
+    because = "".join(
+        f"; {root.op}{locate(root.module)} depends on what its memory held before"
+        for root in roots[:3]
+    )
+    if comparison.first_locked is not None:
+        return "diverged", told_divergence(comparison.first_locked) + because
+    done = len(trace.steps)
+    if trace.failure is not None or done < wanted:
+        told = told_failure(trace.failure, places) if trace.failure else "no reason was given"
+        return "not run", f"stopped after {done} of {wanted} steps, which agree: {told}"
+    if comparison.locked_steps == 0 and not comparison.worst:
+        return "not run", "the runtime recorded no gradients to compare"
+    if comparison.first_free is not None:
+        return (
+            "drift",
+            "with the weights reset to the runtime's before each step every gradient agrees, but "
+            f"training freely the curves part: {told_divergence(comparison.first_free)}{because}",
+        )
+    count = len(comparison.worst)
+    told = f"the loss and {count} gradient{'s' if count != 1 else ''}"
+    return "match", f"{told} agree with eager at each of {done} steps{because}"

@@ -1,0 +1,282 @@
+"""The whole of `validate`: lower, train in the runtime and in eager, compare, tell.
+
+A ladder of stages, each of which passes, fails or is not run with a reason. A failure of a stage
+is an answer (verdict `not run`), never an exception; only what makes an answer impossible, such as
+a missing compiler, is raised.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from importlib import metadata
+from pathlib import Path
+
+from graphcheck.errors import ModelError, UsageError
+from graphcheck.options import ValidateOptions
+from graphcheck.runtime.devices.interface import device
+from graphcheck.runtime.lower import Instruction, Lowered, lower
+from graphcheck.runtime.types import Trace, TrainRequest
+from graphcheck.validate.batches import device_batches, eager_batches
+from graphcheck.validate.compare import Comparison, compare
+from graphcheck.validate.ladder import Ladder
+from graphcheck.validate.oracle import Oracle
+from graphcheck.validate.random_ops import compare_statistics, random_instructions, told_random
+from graphcheck.validate.reason import (
+    gradient_order,
+    locate,
+    stale_outputs,
+    told_failure,
+    told_verdict,
+)
+from graphcheck.validate.types import StaleOutput, Verdict
+from graphcheck.worker import progress
+from graphcheck.workload.types import Workload
+
+__all__ = ["validate_workload"]
+
+Train = Callable[[TrainRequest], Trace]
+
+
+def validate_workload(
+    workload: Workload,
+    options: ValidateOptions | None = None,
+    *,
+    lowered: Lowered | None = None,
+    train: Train | None = None,
+) -> Verdict:
+    """Train `workload` in the runtime and in eager PyTorch from the same weights, and compare.
+
+    `lowered` is what to run instead of the stock lowering of the workload (a rewritten program);
+    its parameter names must be those of the module. `train` stands for the device's own.
+
+    Raises UsageError for an unknown device or optimizer and DeviceError when the runtime or a
+    compiler is missing.
+    """
+    options = options or ValidateOptions(target=workload.target)
+    train = train or device(options.device).train
+    if options.steps < 1:
+        raise UsageError(f"{options.steps} steps cannot be trained", "use --steps 1 or more")
+    run = _Run(workload, options, train)
+    return run.verdict(lowered)
+
+
+class _Run:
+    def __init__(self, workload: Workload, options: ValidateOptions, train: Train) -> None:
+        self.workload = workload
+        self.options = options
+        self.train = train
+        self.ladder = Ladder()
+        self.notes: list[str] = []
+        self.overhead: dict[str, float] = {}
+        # Weights as they are now: neither tracing nor training may change what eager starts from.
+        self.locked = self._oracle()
+        self.free = self._oracle()
+
+    def _oracle(self) -> Oracle:
+        return Oracle(
+            self.workload,
+            learning_rate=self.options.learning_rate,
+            optimizer=self.options.optimizer,
+            batches=eager_batches(self.workload),
+        )
+
+    def verdict(self, lowered: Lowered | None) -> Verdict:
+        lowered = lowered or lower(self.workload, strict=self.options.strict)
+        self.notes += lowered.notes
+        for stage in lowered.stages:
+            if stage.failure is None:
+                self.ladder.passed(stage.name, stage.seconds, stage.detail)
+            else:
+                self.ladder.failed(stage.name, stage.failure.message, stage.seconds)
+                if stage.failure.hint:
+                    self.notes.append(stage.failure.hint)
+        if lowered.program is None:
+            reason = lowered.failure.message if lowered.failure else "there is no program"
+            return self._not_run(reason)
+        try:
+            batches = device_batches(self.workload)
+        except ModelError as error:
+            self.ladder.failed("load", error.message)
+            return self._not_run(error.message)
+        with tempfile.TemporaryDirectory(prefix="graphcheck-") as folder:
+            program = Path(folder) / "model.pte"
+            program.write_bytes(lowered.program)
+            request = TrainRequest(
+                program=program,
+                batches=batches,
+                steps=self.options.steps,
+                learning_rate=self.options.learning_rate,
+                optimizer=self.options.optimizer,
+                detect_stale=True,
+                kernel_libraries=tuple(Path(path) for path in self.options.kernel_libraries),
+                timeout=self.options.timeout,
+            )
+            return self._judge(request, lowered)
+
+    def _not_run(self, reason: str, trace: Trace | None = None) -> Verdict:
+        return self._answer("not run", reason, trace or Trace(), Comparison())
+
+    def _judge(self, request: TrainRequest, lowered: Lowered) -> Verdict:
+        progress(f"training {self.options.steps} steps in the runtime")
+        start = time.monotonic()
+        trace = self.train(request)
+        seconds = time.monotonic() - start
+        places = {instruction.index: instruction for instruction in lowered.instructions}
+        self._runtime_stages(trace, places, seconds)
+        stale = tuple(stale_outputs(trace, places))
+        self._stale_stage(trace, stale)
+        if not trace.steps:
+            failure = trace.failure
+            reason = told_failure(failure, places) if failure else "the runtime gave no step"
+            return self._not_run(reason, trace)
+        progress("training in eager PyTorch and comparing")
+        start = time.monotonic()
+        random = random_instructions(lowered)
+        if random:
+            comparison = compare_statistics(trace, self.locked, prefix=self.workload.prefix)
+            self.notes += told_random(random)
+        else:
+            comparison = compare(
+                trace,
+                self.locked,
+                self.free,
+                order=gradient_order(lowered),
+                prefix=self.workload.prefix,
+            )
+            comparison = self._other_memory(request, lowered, stale, comparison)
+        compared = time.monotonic() - start
+        self.notes += comparison.notes
+        self._overhead(trace, seconds, compared)
+        verdict, reason = told_verdict(comparison, trace, places, stale, self.options.steps)
+        if verdict == "match":
+            told = f"{comparison.locked_steps} steps" if comparison.locked_steps else ""
+            self.ladder.passed("compare", compared, told)
+        else:
+            self.ladder.failed("compare", reason, compared)
+        return self._shadow(
+            request, lowered, comparison, self._answer(verdict, reason, trace, comparison, stale)
+        )
+
+    def _runtime_stages(self, trace: Trace, places: dict[int, Instruction], seconds: float) -> None:
+        failure = trace.failure
+        wanted = self.options.steps
+        told = told_failure(failure, places) if failure else ""
+        if failure and not trace.steps and not re.match(r"step", failure.stage):
+            self.ladder.failed("load", told, seconds)
+            return
+        self.ladder.passed("load", detail=f"{trace.instructions} instructions")
+        if not trace.steps:
+            self.ladder.failed("step", told or "the runtime gave no step", seconds)
+            return
+        self.ladder.passed("step", trace.steps[0].seconds)
+        if failure or len(trace.steps) < wanted:
+            done = f"stopped after {len(trace.steps)} of {wanted} steps"
+            self.ladder.failed("train", f"{done}: {told}" if told else done, seconds)
+        else:
+            self.ladder.passed("train", seconds, f"{wanted} steps")
+
+    def _stale_stage(self, trace: Trace, stale: tuple[StaleOutput, ...]) -> None:
+        if not trace.stale_checked:
+            self.ladder.skipped("stale", trace.stale_note or "the detector did not run")
+            return
+        for unchecked in trace.stale_unchecked:
+            self.notes.append(
+                f"stale outputs: instruction {unchecked.instruction} ({unchecked.op}) NOT CHECKED, "
+                f"{unchecked.reason}"
+            )
+        roots = [output for output in stale if output.caused_by is None]
+        if not roots:
+            self.ladder.passed("stale", detail="every instruction writes all of its output")
+            return
+        told = ", ".join(f"{root.op}{locate(root.module, root.source)}" for root in roots)
+        self.ladder.failed("stale", f"depends on what its memory held before: {told}")
+
+    def _other_memory(
+        self,
+        request: TrainRequest,
+        lowered: Lowered,
+        stale: tuple[StaleOutput, ...],
+        comparison: Comparison,
+    ) -> Comparison:
+        """Agreement with stale outputs may be luck: train again on memory full of junk."""
+        if not stale or comparison.first_locked or comparison.first_free:
+            return comparison
+        progress("training again, on memory that is not clean")
+        trace = self.train(replace(request, fill="junk", detect_stale=False))
+        again = compare(
+            trace,
+            self._oracle(),
+            self._oracle(),
+            order=gradient_order(lowered),
+            prefix=self.workload.prefix,
+        )
+        if again.first_locked is None and again.first_free is None:
+            comparison.notes.append(
+                "an instruction leaves part of its output unwritten, but training on memory full "
+                "of junk agrees, too"
+            )
+            return comparison
+        again.notes.append("agrees on memory full of zeros, parts on memory full of junk")
+        again.eager_losses = comparison.eager_losses
+        return again
+
+    def _overhead(self, trace: Trace, train_seconds: float, compare_seconds: float) -> None:
+        """What validating costs over the bare steps of the runtime, in seconds and as a factor."""
+        times = sorted(record.seconds for record in trace.steps)
+        if not times:
+            return
+        bare = times[len(times) // 2]
+        self.overhead = {
+            "bare step s": bare,
+            "runtime side s": train_seconds,
+            "eager side s": compare_seconds,
+        }
+        if bare > 0:
+            total = (train_seconds + compare_seconds) / len(times)
+            self.overhead["times the bare step"] = total / bare
+
+    def _shadow(
+        self, request: TrainRequest, lowered: Lowered, comparison: Comparison, verdict: Verdict
+    ) -> Verdict:
+        return replace(verdict, stages=self.ladder.stages())
+
+    def _answer(
+        self,
+        verdict: str,
+        reason: str,
+        trace: Trace,
+        comparison: Comparison,
+        stale: tuple[StaleOutput, ...] = (),
+    ) -> Verdict:
+        return Verdict(
+            target=self.workload.target or self.options.target,
+            verdict=verdict,
+            reason=reason,
+            stages=self.ladder.stages(),
+            steps=len(trace.steps),
+            losses=tuple(record.loss for record in trace.steps),
+            eager_losses=tuple(comparison.eager_losses),
+            first_free=comparison.first_free,
+            first_locked=comparison.first_locked,
+            worst_gradient_errors=dict(comparison.worst),
+            stale=stale or tuple(stale_outputs(trace, {})),
+            stale_checked=trace.stale_checked,
+            notes=tuple(dict.fromkeys([*self.workload.guesses, *self.notes])),
+            overhead=self.overhead,
+            versions=_versions(),
+            optimizer=f"{self.options.optimizer}, learning rate {self.options.learning_rate:g}",
+        )
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in ("graphcheck", "torch", "executorch"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
