@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ArrayInput", "InstructionOutput", "RunFailure", "StepRecord", "Trace", "TrainRequest"]
+__all__ = [
+    "ArrayInput",
+    "InstructionDump",
+    "InstructionOutput",
+    "RunFailure",
+    "StepRecord",
+    "TensorData",
+    "Trace",
+    "TrainRequest",
+    "UncheckedInstruction",
+]
 
 
 @dataclass(frozen=True)
@@ -19,16 +29,20 @@ class ArrayInput:
     dtype: str
     shape: tuple[int, ...]
     data: bytes
+    dim_order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class TrainRequest:
     """Train `program` for `steps` steps of plain SGD (or what `optimizer` says) in the runtime.
 
-    `batches` are input sets, used in turn. `fill` is what the arena holds before the first step
-    (zero, nan, junk; weights and buffers are loaded after it). `detect_stale` runs step 0 with the
-    stale-output detector. `record` adds gradients and parameters of every step to the trace.
+    `batches` are input sets, used in turn: one array per tensor input of `method`, in order.
+    `fill` is what the arena holds before the first step (zero, nan, junk; weights and buffers are
+    loaded after it). `detect_stale` runs step 0 with the stale-output detector. `record` adds gradients and parameters of every step to the trace.
     `kernel_libraries` are loaded before the program. `timeout` in seconds is for the whole run.
+    `optimizer` "none" runs a method that needs no training metadata; all its outputs are recorded.
+    `dump_step` is a step whose instructions are dumped, inputs and outputs, `dump_only` which of
+    them (all by default).
     """
 
     program: Path
@@ -41,6 +55,9 @@ class TrainRequest:
     record: bool = True
     kernel_libraries: tuple[Path, ...] = ()
     timeout: float = 300.0
+    method: str = "forward"
+    dump_step: int | None = None
+    dump_only: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,22 +66,64 @@ class StepRecord:
 
     Arrays are numpy arrays in the tensor's own dtype (bfloat16 as float32). Names are those of
     the program's own training metadata, as an app on a device would see them. `seconds` is the
-    time of `execute` alone. `outputs` are further user outputs of the step.
+    time of `execute` alone, `overhead_seconds` that of everything else in the step (inputs,
+    recording, update). `outputs` are the user outputs of the step, the loss first.
     """
 
     loss: float
     gradients: dict[str, Any] = field(default_factory=dict)
     parameters: dict[str, Any] = field(default_factory=dict)
     seconds: float = 0.0
+    outputs: tuple[Any, ...] = ()
+    overhead_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class InstructionOutput:
-    """An instruction the stale-output detector flagged; `inputs_from` are flagged producers."""
+    """An instruction the stale-output detector flagged.
+
+    Without `inputs_from` it is a root cause: on equal inputs its result depends on what its output
+    memory held before. With them it is sound itself, and a difference of these flagged
+    instructions reaches it.
+    """
 
     instruction: int
     op: str
     inputs_from: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class UncheckedInstruction:
+    """An instruction the stale-output detector could not judge, and why."""
+
+    instruction: int
+    op: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class TensorData:
+    """A tensor of a dump: `array` is a numpy array of its logical shape (bfloat16 as float32)."""
+
+    dtype: str
+    array: Any
+    dim_order: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class InstructionDump:
+    """What one instruction was given and gave, in the runtime.
+
+    `arguments` are in the order of the registry's schema with the out arguments and the returned
+    value at the end: numbers, bools, strings, lists, `TensorData` (or lists of them, None for a
+    hole) as they were before the call; None for a tensor that is only written. `outputs` are
+    those of `PteInstruction.writes` after the call.
+    """
+
+    instruction: int
+    op: str
+    arguments: tuple[Any, ...]
+    outputs: tuple[TensorData, ...]
 
 
 @dataclass(frozen=True)
@@ -95,3 +154,7 @@ class Trace:
     instructions: int = 0
     arena_bytes: int = 0
     seconds: float = 0.0
+    stale_unchecked: tuple[UncheckedInstruction, ...] = ()
+    stale_note: str = ""
+    """Why the detector gave no answer, if it was asked and did not."""
+    dump: tuple[InstructionDump, ...] = ()

@@ -1,0 +1,416 @@
+"""Reading a `.pte` program without torch or executorch: what it runs, on what memory.
+
+The layout is that of `schema/program.fbs` of ExecuTorch 1.5 (file identifier `ET12`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from graphcheck.errors import ModelError
+from graphcheck.graph.flatbuffer import CorruptBufferError, Reader
+
+__all__ = [
+    "Allocation",
+    "PteInstruction",
+    "PteMethod",
+    "PteProgram",
+    "PteValue",
+    "TrainingMetadata",
+    "read_pte",
+]
+
+_IDENTIFIER = b"ET12"
+_HEADER_MAGIC = b"eh00"
+_DTYPES = {
+    0: ("uint8", 1),
+    1: ("int8", 1),
+    2: ("int16", 2),
+    3: ("int32", 4),
+    4: ("int64", 8),
+    5: ("float16", 2),
+    6: ("float32", 4),
+    7: ("float64", 8),
+    11: ("bool", 1),
+    12: ("qint8", 1),
+    13: ("quint8", 1),
+    14: ("qint32", 4),
+    15: ("bfloat16", 2),
+    16: ("quint4x2", 1),
+    17: ("quint2x4", 1),
+    22: ("bits16", 2),
+    23: ("float8_e5m2", 1),
+    24: ("float8_e4m3fn", 1),
+    25: ("float8_e5m2fnuz", 1),
+    26: ("float8_e4m3fnuz", 1),
+    27: ("uint16", 2),
+    28: ("uint32", 4),
+    29: ("uint64", 8),
+}
+_DYNAMISM: dict[int, Literal["static", "bound", "unbound"]] = {
+    0: "static",
+    1: "bound",
+    2: "unbound",
+}
+_INSTRUCTIONS: dict[int, Literal["kernel", "delegate", "move", "jump_false", "free"]] = {
+    1: "kernel",
+    2: "delegate",
+    3: "move",
+    4: "jump_false",
+    5: "free",
+}
+_WRITES_FIRST = frozenset({"executorch_prim::et_copy_index.tensor"})
+"""Kernels that write their first argument and return nothing."""
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """Where the memory plan puts a tensor: `offset` bytes into buffer `memory_id` (from 1)."""
+
+    memory_id: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class PteValue:
+    """An entry of a method's value table.
+
+    `kind` is none, int, bool, double, tensor, string, int_list, double_list, bool_list,
+    tensor_list or optional_tensor_list; `value` holds numbers and strings, `items` the lists (for
+    int_list, tensor_list and optional_tensor_list indices of values, -1 for a hole).
+
+    Tensors: `dtype` by torch's short name; `shape` is the upper bound when `dynamism` is "bound";
+    `nbytes` that of this shape. `constant` tensors live in the file. `initialized` ones are
+    planned and start with data of the file (weights, buffers). `name` is the fully qualified
+    name, if the file has it.
+    """
+
+    index: int
+    kind: str
+    value: Any = None
+    items: tuple[Any, ...] = ()
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+    dim_order: tuple[int, ...] = ()
+    allocation: Allocation | None = None
+    nbytes: int = 0
+    constant: bool = False
+    initialized: bool = False
+    dynamism: Literal["static", "bound", "unbound"] = "static"
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class PteInstruction:
+    """One instruction of chain 0, in order.
+
+    `args` are value indices: of a kernel all arguments with the out arguments and then the
+    returned value; of a delegate inputs and outputs; of a move (from, to); of a jump its
+    condition; of a free the value. `target` is a jump's destination, -1 otherwise.
+
+    `writes` are the values the instruction writes. The rule (from `exir/emit/_emitter.py`): a
+    kernel call ends with what the kernel returns. An out variant returns its out arguments: for
+    one the same value index again, for several or a list a tensor list of their indices. A view
+    and an op on numbers end with their result. An in-place op (name ending with `_`) also writes
+    its first argument; `et_copy_index` writes that alone. () for a delegate: its arguments do not
+    tell inputs from outputs. `reads` are the other arguments, and what is changed in place.
+    """
+
+    index: int
+    kind: Literal["kernel", "delegate", "move", "jump_false", "free"]
+    op: str = ""
+    args: tuple[int, ...] = ()
+    writes: tuple[int, ...] = ()
+    reads: tuple[int, ...] = ()
+    target: int = -1
+
+
+@dataclass(frozen=True)
+class PteMethod:
+    """A method: `buffer_sizes[i]` bytes of planned memory for memory id i (0 is not used)."""
+
+    name: str
+    values: tuple[PteValue, ...] = ()
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+    operators: tuple[str, ...] = ()
+    instructions: tuple[PteInstruction, ...] = ()
+    delegates: tuple[str, ...] = ()
+    buffer_sizes: tuple[int, ...] = ()
+    chains: int = 1
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes of planned memory: activations, inputs, weights and buffers."""
+        return sum(self.buffer_sizes[1:])
+
+    def tensors(self, index: int) -> tuple[int, ...]:
+        """The tensors a value stands for: itself, or the members of a list."""
+        value = self.values[index]
+        if value.kind == "tensor":
+            return (index,)
+        if value.kind in ("tensor_list", "optional_tensor_list"):
+            return tuple(item for item in value.items if item >= 0)
+        return ()
+
+
+@dataclass(frozen=True)
+class TrainingMetadata:
+    """What a device app reads to train `method`: where in its outputs gradients and parameters
+    start, and their names. Nothing here says that it is right."""
+
+    method: str
+    gradients_index: int
+    parameters_index: int
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class PteProgram:
+    """A program; `training` by method name, for methods that can be trained."""
+
+    methods: tuple[PteMethod, ...]
+    training: Mapping[str, TrainingMetadata] = field(default_factory=dict)
+    schema_version: int = 0
+    size: int = 0
+
+    def method(self, name: str = "forward") -> PteMethod:
+        """The method of that name; raises ModelError if there is none."""
+        for method in self.methods:
+            if method.name == name:
+                return method
+        have = ", ".join(method.name for method in self.methods) or "none"
+        raise ModelError(f"the program has no method {name!r} (it has: {have})")
+
+
+def read_pte(source: Path | str | bytes) -> PteProgram:
+    """Read a program from a file or from its bytes.
+
+    Raises ModelError for a file that is missing, no ExecuTorch program, truncated or corrupt.
+    """
+    if isinstance(source, bytes):
+        name, data = "the program", source
+    else:
+        name = str(source)
+        try:
+            data = Path(source).read_bytes()
+        except OSError as error:
+            raise ModelError(f"{name} cannot be read: {error.strerror}") from None
+    try:
+        return _read_program(_program_bytes(data, name), len(data))
+    except CorruptBufferError as error:
+        raise ModelError(
+            f"{name} is a damaged ExecuTorch program: {error}", "Export the model again."
+        ) from None
+
+
+def _program_bytes(data: bytes, name: str) -> bytes:
+    """The flatbuffer at the head of the file, once the header says that all of it is there."""
+    if len(data) < 8 or data[4:8] != _IDENTIFIER:
+        raise ModelError(
+            f"{name} is not an ExecuTorch program (its bytes 4 to 8 are not 'ET12')",
+            "Give the .pte file that to_executorch() wrote.",
+        )
+    if data[8:12] != _HEADER_MAGIC:
+        return data
+    if len(data) < 32:
+        raise CorruptBufferError("it ends within its header")
+    length = int.from_bytes(data[12:16], "little")
+    size = int.from_bytes(data[16:24], "little")
+    segments = int.from_bytes(data[24:32], "little")
+    segment_size = int.from_bytes(data[32:40], "little") if length >= 32 else 0
+    expected = max(size, segments + segment_size)
+    if len(data) < expected:
+        raise CorruptBufferError(f"it is truncated to {len(data)} of {expected} bytes")
+    return data[:size]
+
+
+def _read_program(data: bytes, size: int) -> PteProgram:
+    root = Reader.root(data)
+    methods = tuple(_read_method(plan) for plan in root.tables(1))
+    return PteProgram(
+        methods=methods,
+        training=_training(methods),
+        schema_version=root.scalar(0, "uint32"),
+        size=size,
+    )
+
+
+def _read_method(plan: Reader) -> PteMethod:
+    values = tuple(_read_value(i, entry) for i, entry in enumerate(plan.tables(2)))
+    operators = tuple(_operator_name(entry) for entry in plan.tables(6))
+    chains = plan.tables(5)
+    instructions: tuple[PteInstruction, ...] = ()
+    if chains:
+        instructions = tuple(
+            _read_instruction(i, entry, values, operators)
+            for i, entry in enumerate(chains[0].tables(2))
+        )
+    method = PteMethod(
+        name=plan.string(0),
+        values=values,
+        inputs=plan.numbers(3, "int32"),
+        outputs=plan.numbers(4, "int32"),
+        operators=operators,
+        instructions=instructions,
+        delegates=tuple(entry.string(0) for entry in plan.tables(7)),
+        buffer_sizes=plan.numbers(8, "int64"),
+        chains=len(chains),
+    )
+    _check_method(method)
+    return method
+
+
+def _operator_name(entry: Reader) -> str:
+    name, overload = entry.string(0), entry.string(1)
+    return f"{name}.{overload}" if overload else name
+
+
+def _read_value(index: int, entry: Reader) -> PteValue:
+    kind = entry.scalar(0, "uint8")
+    table = entry.table(1)
+    if table is None or kind in (0, 1):
+        return PteValue(index, "none")
+    if kind == 5:
+        return _read_tensor(index, table)
+    simple = {2: ("int", "int64"), 3: ("bool", "bool"), 4: ("double", "float64")}
+    lists = {
+        7: ("int_list", "int64"),
+        8: ("double_list", "float64"),
+        9: ("bool_list", "bool"),
+        10: ("tensor_list", "int32"),
+        11: ("optional_tensor_list", "int32"),
+    }
+    if kind in simple:
+        name, number = simple[kind]
+        return PteValue(index, name, value=table.scalar(0, number))
+    if kind == 6:
+        return PteValue(index, "string", value=table.string(0))
+    if kind in lists:
+        name, number = lists[kind]
+        return PteValue(index, name, items=table.numbers(0, number))
+    raise CorruptBufferError(f"value {index} is of unknown kind {kind}")
+
+
+def _read_tensor(index: int, table: Reader) -> PteValue:
+    scalar_type = table.scalar(0, "int8")
+    if scalar_type not in _DTYPES:
+        raise CorruptBufferError(f"value {index} has unknown dtype {scalar_type}")
+    dtype, item_size = _DTYPES[scalar_type]
+    shape = table.numbers(2, "int32")
+    if any(size < 0 for size in shape):
+        raise CorruptBufferError(f"value {index} has a negative size")
+    dynamism = table.scalar(8, "int8")
+    if dynamism not in _DYNAMISM:
+        raise CorruptBufferError(f"value {index} has unknown shape dynamism {dynamism}")
+    place = table.table(6)
+    allocation = None
+    if place is not None:
+        offset = place.scalar(1, "uint32") | place.scalar(2, "uint32") << 32
+        allocation = Allocation(place.scalar(0, "uint32"), offset)
+    extra = table.table(9)
+    has_data = table.scalar(5, "uint32") > 0 or (extra is not None and extra.scalar(2, "int8") == 1)
+    return PteValue(
+        index,
+        "tensor",
+        dtype=dtype,
+        shape=shape,
+        dim_order=table.numbers(3, "uint8"),
+        allocation=allocation,
+        nbytes=math.prod(shape) * item_size,
+        constant=has_data and allocation is None,
+        initialized=has_data and allocation is not None,
+        dynamism=_DYNAMISM[dynamism],
+        name="" if extra is None else extra.string(1),
+    )
+
+
+def _read_instruction(
+    index: int, entry: Reader, values: tuple[PteValue, ...], operators: tuple[str, ...]
+) -> PteInstruction:
+    number = entry.scalar(0, "uint8")
+    table = entry.table(1)
+    if table is None or number not in _INSTRUCTIONS:
+        raise CorruptBufferError(f"instruction {index} is of unknown kind {number}")
+    kind = _INSTRUCTIONS[number]
+    if kind in ("kernel", "delegate"):
+        args: tuple[int, ...] = table.numbers(1, "int32")
+    elif kind == "move":
+        args = (table.scalar(0, "int32"), table.scalar(1, "int32"))
+    else:
+        args = (table.scalar(0, "int32"),)
+    if any(not 0 <= arg < len(values) for arg in args):
+        raise CorruptBufferError(f"instruction {index} uses a value that does not exist")
+    op = ""
+    writes: tuple[int, ...] = ()
+    reads = args
+    if kind == "move":
+        reads, writes = args[:1], args[1:]
+    elif kind == "kernel":
+        op_index = table.scalar(0, "int32")
+        if not 0 <= op_index < len(operators):
+            raise CorruptBufferError(f"instruction {index} calls an operator that does not exist")
+        op = operators[op_index]
+        reads, writes = _reads_and_writes(op, args, values)
+    target = table.scalar(1, "int32") if kind == "jump_false" else -1
+    return PteInstruction(index, kind, op, args, writes, tuple(dict.fromkeys(reads)), target)
+
+
+def _reads_and_writes(
+    op: str, args: tuple[int, ...], values: tuple[PteValue, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    if not args:
+        return (), ()
+    if op in _WRITES_FIRST:
+        return args, args[:1]
+    returned = values[args[-1]]
+    outputs = returned.items if returned.kind == "tensor_list" else args[-1:]
+    given = args[:-1]
+    if op.partition("::")[2].partition(".")[0].endswith("_"):
+        return given, tuple(dict.fromkeys((args[0], *outputs)))
+    # Out arguments; and a list of them (`split_copy`), which is an argument of its own.
+    outs = {arg for arg in given if arg in outputs or _is_list_of(values[arg], outputs)}
+    return tuple(arg for arg in given if arg not in outs), tuple(dict.fromkeys(outputs))
+
+
+def _is_list_of(value: PteValue, members: tuple[int, ...]) -> bool:
+    return value.kind == "tensor_list" and bool(members) and value.items == members
+
+
+def _check_method(method: PteMethod) -> None:
+    """Every index of a value exists and every planned tensor lies within its buffer."""
+    count = len(method.values)
+    if any(not 0 <= index < count for index in (*method.inputs, *method.outputs)):
+        raise CorruptBufferError(f"method {method.name!r} uses a value that does not exist")
+    for value in method.values:
+        if value.kind in ("int_list", "tensor_list", "optional_tensor_list"):
+            low = -1 if value.kind == "optional_tensor_list" else 0
+            if any(not low <= item < count for item in value.items):
+                raise CorruptBufferError(f"value {value.index} lists a value that does not exist")
+        if value.allocation is not None:
+            number = value.allocation.memory_id
+            end = value.allocation.offset + value.nbytes
+            if not 0 < number < len(method.buffer_sizes) or end > method.buffer_sizes[number]:
+                raise CorruptBufferError(f"value {value.index} lies outside the planned memory")
+
+
+def _training(methods: tuple[PteMethod, ...]) -> dict[str, TrainingMetadata]:
+    constants = {
+        method.name: tuple(method.values[index].value for index in method.outputs)
+        for method in methods
+        if method.name.startswith("__et_training_")
+    }
+    found = {}
+    for method in methods:
+        gradients = constants.get(f"__et_training_gradients_index_{method.name}", ())
+        parameters = constants.get(f"__et_training_parameters_index_{method.name}", ())
+        names = constants.get(f"__et_training_fqn_{method.name}", ())
+        if len(gradients) == 1 and len(parameters) == 1 and names:
+            found[method.name] = TrainingMetadata(
+                method.name, gradients[0], parameters[0], tuple(str(name) for name in names)
+            )
+    return found

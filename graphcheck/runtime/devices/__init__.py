@@ -1,0 +1,1 @@
+"""Where a program can be run: one file per device, found by `interface.devices`."""

@@ -1,0 +1,153 @@
+// Trains a program in the ExecuTorch runtime: `runner REQUEST TRACE`.
+// Exit code 0: the trace holds all that was asked. 1: it ends with a failure. 2: wrong request.
+#include <dlfcn.h>
+#include <executorch/extension/data_loader/file_data_loader.h>
+#include <executorch/runtime/platform/runtime.h>
+#include <fcntl.h>
+
+#include <chrono>
+#include <cstdio>
+#include <exception>
+
+#include "inspect.h"
+#include "session.h"
+#include "training.h"
+#include "watch.h"
+#include "wire.h"
+
+namespace graphcheck {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+void load_libraries(const Request& request) {
+  set_stage(Stage::kLibrary);
+  for (const auto& library : request.libraries) {
+    if (dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      const char* why = dlerror();
+      throw Failure{Stage::kLibrary, Error::AccessFailed, why == nullptr ? library : why};
+    }
+  }
+}
+
+// The instruction after `index` when there is no jump in between.
+int32_t follow(const Request& request, int32_t index) {
+  if (index < 0 || static_cast<size_t>(index) >= request.instructions.size()) return -1;
+  return request.instructions[static_cast<size_t>(index)].kind == Kind::kJumpFalse ? -1 : index + 1;
+}
+
+void put_named(Record& record, const std::vector<std::pair<std::string, Tensor>>& tensors) {
+  record.put(static_cast<uint32_t>(tensors.size()));
+  for (const auto& [name, tensor] : tensors) {
+    record.text(name);
+    put_tensor(record, tensor);
+  }
+}
+
+void put_outputs(Record& record, const Method& method, size_t end) {
+  std::vector<const Tensor*> outputs;
+  for (size_t i = 0; i < end; ++i) {
+    if (method.get_output(i).isTensor()) outputs.push_back(&method.get_output(i).toTensor());
+  }
+  record.put(static_cast<uint32_t>(outputs.size()));
+  for (const auto* output : outputs) put_tensor(record, *output);
+}
+
+void train(Request& request, const Program& program, Session& session, Trace& trace) {
+  Method& method = session.method();
+  Training training;
+  const bool learns = request.optimizer != Optimizer::kNone;
+  if (learns) training = read_training(program, method, request.method);
+  const size_t outputs = learns ? training.gradients_index : method.outputs_size();
+  for (uint32_t step = 0; step < request.steps; ++step) {
+    position.step = static_cast<sig_atomic_t>(step);
+    const auto start = Clock::now();
+    auto& batch = request.batches[step % request.batches.size()];
+    if (request.dump_step == static_cast<int32_t>(step)) {
+      dump_step(request, program, session, batch, trace);
+    }
+    session.set_inputs(request.input_indices, batch);
+    const auto execution = Clock::now();
+    session.run(Stage::kExecute, [&](int32_t index) { return follow(request, index); });
+    const double executed = seconds_since(execution);
+    Record record('S');
+    record.put(step);
+    record.put(method.outputs_size() > 0 ? first_number(method.get_output(0)) : std::nan(""));
+    record.put(executed);
+    put_named(record, request.record ? training.gradients : decltype(training.gradients){});
+    put_named(record, request.record ? training.parameters : decltype(training.parameters){});
+    put_outputs(record, method, request.record ? outputs : 0);
+    if (learns) {
+      update(training, request.learning_rate);
+    }
+    record.put(seconds_since(start) - executed);
+    trace.write(record);
+  }
+}
+
+void run(Request& request, Trace& trace) {
+  executorch::runtime::runtime_init();
+  load_libraries(request);
+  set_stage(Stage::kProgram);
+  auto loader = executorch::extension::FileDataLoader::from(request.program.c_str());
+  require(loader.error(), Stage::kProgram);
+  const auto program = Program::load(&*loader, Program::Verification::InternalConsistency);
+  require(program.error(), Stage::kProgram);
+  set_stage(Stage::kMethod);
+  Session session(*program, request.method, request.fill);
+  uint64_t arena = 0;
+  for (const auto& memory : session.memory()) arena += memory.size();
+  Record loaded('L');
+  loaded.put(arena);
+  loaded.put(static_cast<uint32_t>(session.method().outputs_size()));
+  trace.write(loaded);
+  if (request.detect_stale) {
+    detect_stale(request, *program, session, request.batches[0], trace);
+  }
+  train(request, *program, session, trace);
+}
+
+int serve(const std::string& request_path, const std::string& trace_path) {
+  const int file = ::open(trace_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (file < 0) throw std::runtime_error("the trace cannot be written");
+  Trace trace(file);
+  Request request = RequestReader(request_path).read();
+  if (request.batches.empty() && (request.steps > 0 || request.detect_stale)) {
+    throw std::runtime_error("there is no batch to train on");
+  }
+  watch(file, request.timeout);
+  try {
+    run(request, trace);
+  } catch (const Failure& failure) {
+    Record record('F');
+    record.put(failure.stage);
+    record.put(static_cast<int32_t>(position.step));
+    record.put(static_cast<int32_t>(position.instruction));
+    record.put(static_cast<uint32_t>(failure.error));
+    record.text(failure.detail);
+    trace.write(record);
+    return 1;
+  }
+  trace.write(Record('E'));
+  return 0;
+}
+
+}  // namespace
+}  // namespace graphcheck
+
+int main(int count, char** arguments) {
+  if (count != 3) {
+    std::fprintf(stderr, "usage: runner REQUEST TRACE\n");
+    return 2;
+  }
+  try {
+    return graphcheck::serve(arguments[1], arguments[2]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "runner: %s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,124 @@
+"""The C++ compiler of this machine, and how to compile against ExecuTorch."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from graphcheck.errors import DeviceError
+from graphcheck.process import describe_exit, run_command
+from graphcheck.runtime.libraries import RuntimeLibraries
+
+__all__ = ["Compiler", "compile_flags", "compile_program", "find_compiler", "link_flags"]
+
+_CANDIDATES = ("c++", "g++", "clang++")
+_HINT = (
+    "Install one, for instance: apt install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), "
+    "conda install gxx; or set CXX."
+)
+_VERSION_SECONDS = 30.0
+_COMPILE_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler: `command` starts it (with a wrapper like ccache), `version` is its first line."""
+
+    command: tuple[str, ...]
+    version: str
+
+
+def find_compiler() -> Compiler:
+    """`$CXX`, else the first of c++, g++ and clang++ that works.
+
+    Raises DeviceError with what to install if there is none.
+    """
+    chosen = os.environ.get("CXX", "").strip()
+    if chosen:
+        compiler = _try_compiler(tuple(shlex.split(chosen)))
+        if compiler is None:
+            raise DeviceError(f"the C++ compiler CXX={chosen} cannot be run", _HINT)
+        return compiler
+    for name in _CANDIDATES:
+        compiler = _try_compiler((name,))
+        if compiler is not None:
+            return compiler
+    raise DeviceError(f"no C++ compiler found (looked for {', '.join(_CANDIDATES)})", _HINT)
+
+
+def _try_compiler(command: tuple[str, ...]) -> Compiler | None:
+    path = shutil.which(command[0])
+    if path is None:
+        return None
+    command = (path, *command[1:])
+    try:
+        result = run_command([*command, "--version"], timeout=_VERSION_SECONDS)
+    except OSError:
+        return None
+    if result.code != 0 or not result.output.strip():
+        return None
+    return Compiler(command, result.output.strip().splitlines()[0])
+
+
+def compile_flags(libraries: RuntimeLibraries) -> list[str]:
+    """Flags to compile a C++ file against ExecuTorch's headers."""
+    # The second include and the macro are what the wheel's own CMake package asks for.
+    includes = [f"-I{folder}" for folder in libraries.include]
+    return ["-std=c++17", "-O1", "-fPIC", *includes, "-DC10_USING_CUSTOM_GENERATED_MACROS"]
+
+
+def link_flags(libraries: RuntimeLibraries) -> list[str]:
+    """Flags to link a program against the runtime and the kernels the wheel runs."""
+    folder = libraries.library_dir
+    return [
+        f"-L{folder}",
+        # Kernels register when their library is loaded; nothing refers to them by name.
+        "-Wl,--no-as-needed",
+        "-lexecutorch",
+        "-lexecutorch_kernels_optimized",
+        f"-Wl,-rpath,{folder}",
+        "-ldl",
+    ]
+
+
+def compile_program(
+    compiler: Compiler,
+    sources: Sequence[Path],
+    output: Path,
+    libraries: RuntimeLibraries,
+    extra: Sequence[str] = (),
+) -> None:
+    """Compile the sources side by side, with their objects beside `output`, and link them.
+
+    Raises DeviceError with the compiler's first error.
+    """
+    objects = [output.with_name(f"{source.stem}.o") for source in sources]
+
+    def compile_one(source: Path, target: Path) -> None:
+        arguments = [*compile_flags(libraries), *extra, "-c", str(source), "-o", str(target)]
+        _run(compiler, arguments, source.name)
+
+    with ThreadPoolExecutor(max_workers=len(objects)) as pool:
+        for done in [
+            pool.submit(compile_one, *pair) for pair in zip(sources, objects, strict=True)
+        ]:
+            done.result()
+    arguments = [*map(str, objects), "-o", str(output), *link_flags(libraries)]
+    _run(compiler, arguments, output.name)
+
+
+def _run(compiler: Compiler, arguments: list[str], what: str) -> None:
+    result = run_command([*compiler.command, *arguments], timeout=_COMPILE_SECONDS)
+    if result.code == 0:
+        return
+    lines = [line.strip() for line in result.output.splitlines() if line.strip()]
+    reason = next((line for line in lines if "error" in line), lines[-1] if lines else "")
+    raise DeviceError(
+        f"{compiler.command[0]} {describe_exit(result.code)} on {what}: {reason}",
+        f"A compiler for C++17 is needed; this is {compiler.version}.",
+    )

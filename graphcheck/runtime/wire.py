@@ -1,0 +1,339 @@
+"""The bytes between graphcheck and the native runner; `native/wire.h` is the other side."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphcheck.errors import UsageError
+from graphcheck.graph.pte import PteInstruction, PteMethod
+from graphcheck.runtime.types import ArrayInput, StepRecord, TensorData, TrainRequest
+
+__all__ = [
+    "DumpRecord",
+    "FailureRecord",
+    "Finding",
+    "FoundOutput",
+    "RawTrace",
+    "decode_trace",
+    "encode_request",
+]
+
+_REQUEST_MAGIC = b"GCREQ001"
+_TRACE_MAGIC = b"GCTRC001"
+_FILLS = {"zero": 0, "nan": 1, "junk": 2}
+_OPTIMIZERS = {"none": 0, "sgd": 1}
+_KINDS = {"kernel": 0, "delegate": 1, "move": 2, "jump_false": 3, "free": 4}
+_DTYPES = {
+    "uint8": (0, 1),
+    "int8": (1, 1),
+    "int16": (2, 2),
+    "int32": (3, 4),
+    "int64": (4, 8),
+    "float16": (5, 2),
+    "float32": (6, 4),
+    "float64": (7, 8),
+    "bool": (11, 1),
+    "bfloat16": (15, 2),
+    "uint16": (27, 2),
+    "uint32": (28, 4),
+    "uint64": (29, 8),
+}
+_DTYPE_NAMES = {number: name for name, (number, _) in _DTYPES.items()}
+STAGES = (
+    "start",
+    "library",
+    "program",
+    "method",
+    "metadata",
+    "inputs",
+    "execute",
+    "update",
+    "inspect",
+    "dump",
+)
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self.parts: list[bytes] = []
+
+    def put(self, form: str, *values: Any) -> None:
+        self.parts.append(struct.pack("<" + form, *values))
+
+    def text(self, value: str) -> None:
+        payload = value.encode()
+        self.put("I", len(payload))
+        self.parts.append(payload)
+
+    def numbers(self, form: str, values: Sequence[int]) -> None:
+        self.put(f"I{len(values)}{form}", len(values), *values)
+
+
+def encode_request(request: TrainRequest, method: PteMethod) -> bytes:
+    """The runner's request. Raises UsageError for a request that does not fit the method."""
+    inputs = tuple(i for i, v in enumerate(method.inputs) if method.values[v].kind == "tensor")
+    _check(request, method, inputs)
+    out = _Writer()
+    out.parts.append(_REQUEST_MAGIC)
+    out.text(str(request.program))
+    out.text(request.method)
+    out.put("I", len(request.kernel_libraries))
+    for library in request.kernel_libraries:
+        out.text(str(library.resolve()))
+    out.put("Id", request.steps, request.learning_rate)
+    out.put("BB", _OPTIMIZERS[request.optimizer], _FILLS[request.fill])
+    out.put("BB", request.detect_stale, request.record)
+    out.put("i", -1 if request.dump_step is None else request.dump_step)
+    out.numbers("i", request.dump_only)
+    out.put("d", request.timeout)
+    out.numbers("i", inputs)
+    out.put("I", len(request.batches))
+    for batch in request.batches:
+        out.put("I", len(batch))
+        for array in batch:
+            _put_array(out, array)
+    out.put("I", len(method.values))
+    for value in method.values:
+        out.put("Q", value.nbytes if value.allocation is not None else 0)
+        out.numbers("i", value.items if value.kind.endswith("tensor_list") else ())
+    out.put("I", len(method.instructions))
+    for instruction in method.instructions:
+        _put_instruction(out, instruction)
+    return b"".join(out.parts)
+
+
+def _check(request: TrainRequest, method: PteMethod, inputs: tuple[int, ...]) -> None:
+    if request.optimizer not in _OPTIMIZERS:
+        known = ", ".join(sorted(_OPTIMIZERS))
+        raise UsageError(f"the runner has no optimizer {request.optimizer!r} (it has: {known})")
+    if request.fill not in _FILLS:
+        raise UsageError(f"no such fill: {request.fill!r} (there are: {', '.join(_FILLS)})")
+    if request.steps < 0 or not request.timeout > 0:
+        raise UsageError("steps must be 0 or more, and the time limit above 0")
+    if not request.batches and (request.steps or request.detect_stale):
+        raise UsageError("there is no batch to train on")
+    for number, batch in enumerate(request.batches):
+        if len(batch) != len(inputs):
+            raise UsageError(
+                f"batch {number} has {len(batch)} arrays, "
+                f"method {method.name!r} takes {len(inputs)} tensors"
+            )
+        for position, array in zip(inputs, batch, strict=True):
+            value = method.values[method.inputs[position]]
+            if array.dtype != value.dtype or len(array.shape) != len(value.shape):
+                raise UsageError(
+                    f"input {position} of method {method.name!r} is {value.dtype}"
+                    f"{list(value.shape)}, batch {number} gives {array.dtype}{list(array.shape)}"
+                )
+
+
+def _put_array(out: _Writer, array: ArrayInput) -> None:
+    if array.dtype not in _DTYPES:
+        raise UsageError(f"an input of dtype {array.dtype} cannot be given to the runner")
+    number, item_size = _DTYPES[array.dtype]
+    order = array.dim_order or tuple(range(len(array.shape)))
+    if len(array.data) != math.prod(array.shape) * item_size:
+        raise UsageError(
+            f"{len(array.data)} bytes are no {array.dtype} tensor of shape {list(array.shape)}"
+        )
+    strides = [0] * len(order)
+    step = 1
+    for dim in reversed(order):
+        strides[dim] = step
+        step *= array.shape[dim]
+    out.put("b", number)
+    out.numbers("i", array.shape)
+    out.numbers("B", order)
+    out.numbers("i", strides)
+    out.put("Q", len(array.data))
+    out.parts.append(array.data)
+
+
+def _put_instruction(out: _Writer, instruction: PteInstruction) -> None:
+    out.put("B", _KINDS[instruction.kind])
+    out.text(instruction.op)
+    out.put("i", instruction.target)
+    out.numbers("i", instruction.args)
+    out.numbers("i", instruction.reads)
+    out.numbers("i", instruction.writes)
+
+
+@dataclass(frozen=True)
+class FailureRecord:
+    """Why the runner ended: `code` is ExecuTorch's number, `signal` that of a crash or alarm."""
+
+    stage: str
+    step: int
+    instruction: int
+    code: int = 0
+    signal: int = 0
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class FoundOutput:
+    """An output in a `Finding`: `stale` of itself, `reached` by a difference elsewhere."""
+
+    value: int
+    stale: bool
+    reached: bool
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the detector measured of one executed instruction."""
+
+    instruction: int
+    random: bool
+    outputs: tuple[FoundOutput, ...]
+
+
+@dataclass(frozen=True)
+class DumpRecord:
+    """A dumped instruction as it comes; `arguments` has `...` where the plan knows the value."""
+
+    instruction: int
+    arguments: tuple[Any, ...]
+    outputs: tuple[tuple[int, TensorData], ...]
+
+
+@dataclass
+class RawTrace:
+    """All records of a trace; `complete` when the runner came to its end."""
+
+    steps: list[StepRecord] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    inspected: bool = False
+    dump: list[DumpRecord] = field(default_factory=list)
+    failure: FailureRecord | None = None
+    loaded: bool = False
+    arena_bytes: int = 0
+    complete: bool = False
+
+
+def decode_trace(data: bytes) -> RawTrace:
+    """Read a trace; a last record that was cut short by a crash is left out."""
+    trace = RawTrace()
+    if data[:8] != _TRACE_MAGIC:
+        return trace
+    for tag, cursor in _records(data):
+        if tag == b"S":
+            trace.steps.append(_step(cursor))
+        elif tag == b"L":
+            trace.loaded = True
+            (trace.arena_bytes,) = cursor.get("Q")
+        elif tag == b"I":
+            trace.findings.append(_finding(cursor))
+        elif tag == b"J":
+            trace.inspected = True
+        elif tag == b"D":
+            trace.dump.append(_dump(cursor))
+        elif tag == b"F":
+            stage, step, instruction, code = cursor.get("BiiI")
+            trace.failure = FailureRecord(
+                STAGES[stage], step, instruction, code=code, detail=cursor.text()
+            )
+        elif tag == b"X":
+            number, stage, step, instruction = cursor.get("iiii")
+            trace.failure = FailureRecord(STAGES[stage], step, instruction, signal=number)
+        elif tag == b"E":
+            trace.complete = True
+    return trace
+
+
+def _records(data: bytes) -> Iterator[tuple[bytes, _Cursor]]:
+    at = 8
+    while at + 9 <= len(data):
+        (size,) = struct.unpack_from("<Q", data, at + 1)
+        if at + 9 + size > len(data):
+            return
+        yield data[at : at + 1], _Cursor(data, at + 9)
+        at += 9 + size
+
+
+class _Cursor:
+    def __init__(self, data: bytes, at: int) -> None:
+        self.data = data
+        self.at = at
+
+    def get(self, form: str) -> tuple[Any, ...]:
+        values = struct.unpack_from("<" + form, self.data, self.at)
+        self.at += struct.calcsize("<" + form)
+        return values
+
+    def text(self) -> str:
+        (size,) = self.get("I")
+        self.at += size
+        return self.data[self.at - size : self.at].decode(errors="replace")
+
+    def tensor(self) -> TensorData:
+        """A tensor; its array is a view of the trace in logical order."""
+        import numpy
+
+        number, rank = self.get("bI")
+        shape = self.get(f"{rank}i")
+        order = self.get(f"{rank}B")
+        (size,) = self.get("Q")
+        dtype = _DTYPE_NAMES.get(number, "uint8")
+        raw = "uint16" if dtype == "bfloat16" else dtype
+        start, self.at = self.at, self.at + size
+        if size == 0:
+            return TensorData(dtype, numpy.zeros(shape, raw), order)
+        item_size = numpy.dtype(raw).itemsize
+        array = numpy.frombuffer(self.data, raw, size // item_size, start)
+        if dtype == "bfloat16":
+            array = (array.astype(numpy.uint32) << 16).view(numpy.float32)
+        array = array.reshape([shape[dim] for dim in order])
+        return TensorData(dtype, array.transpose(numpy.argsort(order)), order)
+
+
+def _step(cursor: _Cursor) -> StepRecord:
+    _, loss, seconds = cursor.get("Idd")
+    gradients, parameters = _named(cursor), _named(cursor)
+    (count,) = cursor.get("I")
+    outputs = tuple(cursor.tensor().array for _ in range(count))
+    (overhead,) = cursor.get("d")
+    return StepRecord(loss, gradients, parameters, seconds, outputs, overhead)
+
+
+def _named(cursor: _Cursor) -> dict[str, Any]:
+    (count,) = cursor.get("I")
+    return {cursor.text(): cursor.tensor().array for _ in range(count)}
+
+
+def _finding(cursor: _Cursor) -> Finding:
+    instruction, random, count = cursor.get("iBI")
+    outputs = tuple(
+        FoundOutput(value, bool(stale), bool(reached))
+        for value, stale, reached in (cursor.get("iBB") for _ in range(count))
+    )
+    return Finding(instruction, bool(random), outputs)
+
+
+def _dump(cursor: _Cursor) -> DumpRecord:
+    instruction, count = cursor.get("iI")
+    arguments = tuple(_argument(cursor) for _ in range(count))
+    (count,) = cursor.get("I")
+    outputs = tuple((cursor.get("i")[0], cursor.tensor()) for _ in range(count))
+    return DumpRecord(instruction, arguments, outputs)
+
+
+def _argument(cursor: _Cursor) -> Any:
+    (tag,) = cursor.get("c")
+    if tag == b"t":
+        return cursor.tensor()
+    if tag in (b"i", b"d"):
+        return cursor.get("q" if tag == b"i" else "d")[0]
+    if tag == b"b":
+        return bool(cursor.get("B")[0])
+    if tag == b"l":
+        (count,) = cursor.get("I")
+        return list(cursor.get(f"{count}q"))
+    if tag == b"T":
+        (count,) = cursor.get("I")
+        return [None if item is ... else item for item in (_argument(cursor) for _ in range(count))]
+    return ...
