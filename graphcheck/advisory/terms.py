@@ -15,7 +15,7 @@ and optionally `min` and `below`, the numbers of terms that are affected.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from graphcheck.errors import UsageError
@@ -81,7 +81,7 @@ def _sizes(reduction: Mapping[str, Any], call: OpCall) -> list[int | str] | None
     return [tensor.shape[dim] for dim in _dims(reduction, call, tensor.rank)]
 
 
-def _known_product(shape: Sequence[int | str]) -> int:
+def _known_product(shape: Iterable[int | str]) -> int:
     return math.prod(size for size in shape if isinstance(size, int))
 
 

@@ -1,0 +1,85 @@
+"""What the rules on wrong and imprecise kernels (GC3, GC4) share: the calls, what is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from graphcheck.advisory.needed import applies, in_range
+from graphcheck.advisory.types import Advisory
+from graphcheck.graph.types import JointGraph, OpCall
+from graphcheck.opset.types import Grade
+from graphcheck.rules.interface import Context
+from graphcheck.rules.kernels import kernel_finding, supports
+from graphcheck.rules.types import Finding, Mend, Severity
+
+__all__ = ["advised_calls", "advised_finding", "is_wrong", "severity_of", "standing"]
+
+_STOPS = (Grade.MISSING, Grade.NO_OUT_VARIANT, Grade.NOT_CORE, Grade.REFUSED)
+
+
+def advised_calls(
+    graph: JointGraph, context: Context, rule: str, *, own: bool = False
+) -> Iterator[tuple[OpCall, Advisory]]:
+    """Calls that advisories of `rule` concern, with the advisory.
+
+    A call that never runs (no kernel, refused arguments) is left to the rules on kernels. With
+    `own`, only calls that the user's own kernel library runs; without, all others.
+    """
+    advisories = [advisory for advisory in context.advisories if advisory.rule == rule]
+    ops = {op for advisory in advisories for op in advisory.ops}
+    if not any(call.op in ops for call in graph.calls):
+        return
+    for call, found in supports(graph, context.opset):
+        if call.op not in ops or found.grade in _STOPS:
+            continue
+        if (found.grade is Grade.NOT_CHECKED) is not own:
+            continue
+        for advisory in advisories:
+            if applies(advisory, call):
+                yield call, advisory
+
+
+def standing(advisory: Advisory, context: Context) -> tuple[str, str]:
+    """What is known of an advisory on this runtime, and the evidence in words.
+
+    `wrong` or `right` when its probe ran; otherwise `likely` (the version is in the affected
+    range), `fixed` (it is past the fix), or `unknown`.
+    """
+    result = context.probes.get(advisory.id)
+    if result is not None and result.outcome in ("wrong", "right"):
+        return result.outcome, f"{advisory.id}, measured here: {result.figure}"
+    version = context.opset.version
+    inside = in_range(advisory, version)
+    if inside is False:
+        return "fixed", f"{advisory.id}: fixed in {advisory.fixed_in}"
+    why = result.detail if result is not None and result.detail else "its probe did not run"
+    if inside:
+        known = f"executorch {version} is in the range known to be affected ({advisory.affected})"
+    else:
+        known = f"affected is {advisory.affected}, nothing is known of executorch {version}"
+    return "likely" if inside else "unknown", f"{advisory.id}, NOT MEASURED here ({why}): {known}"
+
+
+def is_wrong(advisory: Advisory, context: Context) -> bool:
+    """Whether the probe measured the kernel wrong or, without a probe, its version is affected."""
+    return standing(advisory, context)[0] in ("wrong", "likely")
+
+
+def severity_of(call: OpCall, worst: Severity) -> Severity:
+    """`worst` when the result can change training, a note when it reaches nothing."""
+    return worst if call.reaches_training else Severity.NOTE
+
+
+def advised_finding(
+    call: OpCall,
+    advisory: Advisory,
+    code: str,
+    severity: Severity,
+    message: str,
+    evidence: tuple[str, ...],
+) -> Finding:
+    """The finding `code` on one call, with the mends of the advisory."""
+    mends = tuple(Mend(**mend) for mend in advisory.mends)
+    finding = kernel_finding(call, code, message, evidence, severity_of(call, severity), mends)
+    return replace(finding, advisory=advisory.id)
