@@ -1,4 +1,4 @@
-"""GC004: python control flow depends on the values of a tensor."""
+"""GC004: Python control flow depends on the values of a tensor."""
 
 from __future__ import annotations
 

@@ -8,16 +8,17 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 
 from graphcheck.errors import GraphcheckError, ModelError
 
 __all__ = [
     "Frame",
+    "calling_frame",
     "describe_exception",
     "is_out_of_memory",
     "running_user_code",
@@ -77,9 +78,18 @@ def user_frame(
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         text = error.text or linecache.getline(error.filename, error.lineno)
         return Frame(shown_path(error.filename), error.lineno, " ".join(text.split()), "")
+    return _innermost(traceback.walk_tb(trace), folder)
+
+
+def calling_frame(folder: str = "") -> Frame | None:
+    """The innermost frame of the running program that is the user's own."""
+    return _innermost(reversed(list(traceback.walk_stack(None))), folder)
+
+
+def _innermost(frames: Iterable[tuple[FrameType, int]], folder: str) -> Frame | None:
     own: Frame | None = None
     library: Frame | None = None
-    for summary, lineno in traceback.walk_tb(trace):
+    for summary, lineno in frames:
         name = summary.f_code.co_filename
         if name.startswith("<"):
             continue

@@ -1,0 +1,394 @@
+"""Errors of torch.export and of joint capture, decoded into a sentence that names the culprit.
+
+torch's own words are used where they carry the answer; for the rest the model runs once more in
+eager mode, watched (`graphcheck.graph.examine`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from graphcheck.errors import ModelError
+from graphcheck.graph.examine import Cut, Examination, OutputFact, examine
+from graphcheck.graph.precheck import Problem, precheck
+from graphcheck.process import WorkerFailure
+from graphcheck.workload.types import Workload
+from graphcheck.workload.user_code import (
+    Frame,
+    describe_exception,
+    is_out_of_memory,
+    user_frame,
+)
+
+__all__ = ["Problem", "diagnose_export", "diagnose_joint", "diagnose_worker", "precheck"]
+
+_MOST_NAMES = 4
+
+
+def diagnose_export(error: BaseException, workload: Workload) -> Problem:
+    """The reason why `torch.export.export` failed; further problems of the model in `others`.
+
+    Runs the model once more in eager mode.
+    """
+    known = _known_error(error)
+    if known is not None:
+        return known
+    decoded = _decode_export(error)
+    seen = examine(workload)
+    found = [*_fatal(workload), *_from_examination(seen, workload)]
+    if decoded is None and not found:
+        what = f"{workload.root_type} runs in eager PyTorch but cannot be exported"
+        decoded = Problem(
+            "GC003",
+            f"{what}: {describe_exception(error)}{_at(_frame(error))}.",
+            "Replace the named operation by tensor operations, or move it out of forward.",
+        )
+    return _together([decoded, *found] if decoded else found)
+
+
+def diagnose_joint(error: BaseException, workload: Workload, exported: Any) -> Problem:
+    """The reason why an exported program could not be differentiated; the rest in `others`.
+
+    `exported` is what `torch.export.export` returned; it says in words of the user where an
+    operator without derivative comes from. Runs the model once more in eager mode.
+    """
+    known = _known_error(error)
+    if known is not None:
+        return known
+    seen = examine(workload)
+    found = [*_fatal(workload), *_from_examination(seen, workload)]
+    if not found:
+        found = [_decode_joint(error, workload, exported)]
+    return _together(found)
+
+
+def diagnose_worker(failure: WorkerFailure, target: str) -> ModelError:
+    """What the user is told when the process that loads and traces his model gave no answer."""
+    stage = f" while {failure.stage}" if failure.stage else ""
+    if failure.kind == "timeout":
+        return ModelError(
+            f"{target} was stopped{stage}: {failure.detail}.",
+            "Raise the limit with --timeout, use smaller example inputs, or keep training loops "
+            "under `if __name__ == '__main__':`.",
+            "GC012",
+        )
+    if failure.kind == "memory":
+        return ModelError(
+            f"{target} was stopped{stage}: it took more memory than there is.",
+            "Use smaller example inputs or a smaller model.",
+            "GC012",
+        )
+    lines = [line.strip() for line in failure.output.splitlines() if line.strip()]
+    last = f" Its last words: {lines[-1][:200]}" if lines else ""
+    return ModelError(
+        f"{target} ended its process{stage}: it {failure.detail}.{last}",
+        "Something in the model's code or in a native library ends the process; run the file with "
+        "`python -X faulthandler` to see where.",
+        "GC001",
+    )
+
+
+def _known_error(error: BaseException) -> Problem | None:
+    if isinstance(error, ModelError):
+        return Problem(error.code, error.message, error.hint)
+    if is_out_of_memory(error):
+        return Problem(
+            "GC012",
+            f"Tracing asked for more memory than there is{_at(_frame(error))}.",
+            "Use smaller example inputs or a smaller model.",
+        )
+    return None
+
+
+def _fatal(workload: Workload) -> Iterator[Problem]:
+    """What `precheck` finds; hidden modules come last, they rarely are the reason."""
+    return iter(sorted(precheck(workload), key=lambda problem: not problem.fatal))
+
+
+def _together(problems: Iterable[Problem]) -> Problem:
+    """The first problem, with the others attached, each code and message once."""
+    unique = {(problem.code, problem.message): problem for problem in problems}
+    first, *others = unique.values()
+    first.others = tuple(others)
+    return first
+
+
+def _at(frame: Frame | None) -> str:
+    return f" ({frame})" if frame else ""
+
+
+_USER_CODE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
+
+
+def _frame(error: BaseException) -> Frame | None:
+    """The user's line: from the traceback, else from what strict export writes in its message."""
+    frame = user_frame(error.__traceback__, error)
+    if frame is not None and "site-packages" not in frame.file:
+        return frame
+    _, mark, quoted = str(error).partition("from user code:")
+    found = list(_USER_CODE.finditer(quoted)) if mark else []
+    if not found:
+        return frame
+    import linecache
+
+    from graphcheck.workload.user_code import shown_path
+
+    last = found[-1]
+    line = int(last["line"])
+    code = " ".join(linecache.getline(last["file"], line).split())
+    return Frame(shown_path(last["file"]), line, code, last["function"])
+
+
+def _type_names(error: BaseException) -> set[str]:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if error.__cause__ is not None:
+        names |= {kind.__name__ for kind in type(error.__cause__).__mro__}
+    return names
+
+
+# Export
+
+
+def _decode_export(error: BaseException) -> Problem | None:
+    """What torch.export's own error says; None when it does not say enough."""
+    text = str(error)
+    names = _type_names(error)
+    frame = _frame(error)
+    if "ConstraintViolationError" in names or "Constraints violated" in text:
+        return _fixed_dim(text)
+    data_dependent = names & {"GuardOnDataDependentSymNode", "DataDependentOutputException"}
+    if data_dependent or "data-dependent" in text.lower() or "SymFloat.__format__" in text:
+        return Problem("GC004", _control_flow(frame), _CONTROL_FLOW_HINT)
+    if "DynamicOutputShapeException" in names:
+        op = text.strip().splitlines()[0] if text.strip() else "an operator"
+        return Problem(
+            "GC003",
+            f"The shape of the result of {op} depends on the data, so the graph cannot be "
+            f"recorded{_at(frame)}.",
+            "CTC loss is such an operator: compute it outside the exported model."
+            if "ctc_loss" in op
+            else "Use an operator whose result has a shape known from its inputs' shapes.",
+        )
+    if ".numpy() is not supported" in text:
+        return Problem(
+            "GC003",
+            f"forward converts a tensor to NumPy, which cannot be recorded{_at(frame)}.",
+            "Use the torch functions of the same name instead of NumPy's.",
+        )
+    if names & {"UnsupportedOperatorException", "UnsupportedFakeTensorException"}:
+        return Problem(
+            "GC003",
+            f"An operator cannot be traced without data: {_first_line(text)}{_at(frame)}.",
+            "Register a fake implementation with torch.library.register_fake, or replace it.",
+        )
+    return None
+
+
+_CONTROL_FLOW_HINT = (
+    "Use torch.where or torch.clamp instead of Python's control flow, decide from shapes, or move "
+    "the check in front of the model."
+)
+
+
+def _control_flow(frame: Frame | None) -> str:
+    code = frame.code if frame else ""
+    first = code.split(" ", 1)[0].split("(", 1)[0]
+    what = {
+        "if": "An `if` depends",
+        "elif": "An `elif` depends",
+        "while": "A `while` depends",
+        "assert": "An `assert` depends",
+        "for": "A loop depends",
+        "print": "A `print` depends",
+    }.get(first)
+    if what is None:
+        number = any(mark in code for mark in (".item()", ".tolist()", "int(", "float(", "bool("))
+        what = "A Python number made from a tensor depends" if number else "Python code depends"
+    return f"{what} on the values of a tensor, which are not known while tracing{_at(frame)}."
+
+
+def _fixed_dim(text: str) -> Problem:
+    fixed = re.search(r"specialized it to be a constant \((\d+)\)", text)
+    what = f"the code fixes it to {fixed[1]}" if fixed else _first_line(text)
+    names = re.search(r"Constraints violated \(([^)]*)\)", text)
+    dim = names[1] if names else "a dim"
+    return Problem(
+        "GC003",
+        f"The dim {dim!r} was declared dynamic, but {what}.",
+        "Take sizes from the inputs (x.shape[0]) instead of writing numbers, or check without "
+        "--dynamic-batch.",
+    )
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    line = lines[0] if lines else "no message"
+    return line if len(line) <= 300 else line[:297] + "..."
+
+
+# The watched eager pass
+
+
+def _from_examination(seen: Examination, workload: Workload) -> Iterator[Problem]:
+    if seen.error is not None:
+        yield Problem(seen.error.code, seen.error.message, seen.error.hint)
+    by_place: dict[tuple[str, str], list[str]] = {}
+    for write in seen.writes:
+        by_place.setdefault((write.op, _at(write.frame)), []).append(write.parameter)
+    for (op, place), parameters in by_place.items():
+        names = _listed(list(dict.fromkeys(parameters)))
+        how = f"written in place by {op}" if op else "replaced by another tensor"
+        renorm = " Embedding(max_norm=...) does this." if op == "embedding_renorm_" else ""
+        yield Problem(
+            "GC008",
+            f"Parameter {names} is {how} in forward{place}.{renorm}",
+            "Use a changed copy of it in forward, keep running values in a buffer, or change it in "
+            "the training loop between steps.",
+        )
+    if seen.error is None and (seen.outputs or not seen.writes):
+        yield from _loss_problems(seen, workload)
+
+
+def _listed(names: list[str]) -> str:
+    text = ", ".join(names[:_MOST_NAMES])
+    more = len(names) - _MOST_NAMES
+    return f"{text} and {more} more" if more > 0 else text
+
+
+def _output_name(index: int, output: OutputFact) -> str:
+    return f"output {index}" + (f" ({output.path})" if output.path else "")
+
+
+def _loss_problems(seen: Examination, workload: Workload) -> Iterator[Problem]:
+    if not seen.outputs:
+        yield Problem("GC005", "forward returns nothing, so there is no loss.", "Return the loss.")
+        return
+    first = seen.outputs[0]
+    losses = [
+        (index, output)
+        for index, output in enumerate(seen.outputs)
+        if output.could_be_loss and output.requires_grad
+    ]
+    if losses and losses[0][0] > 0:
+        index, output = losses[0]
+        yield Problem(
+            "GC006",
+            f"The loss is {_output_name(index, output)}, but training differentiates output 0, "
+            f"which is {first}{_at(first.frame)}.",
+            "Return the loss first and detach the others: `return loss, logits.detach()`; in a "
+            "dict, put the loss first.",
+        )
+        return
+    if not first.could_be_loss:
+        yield _not_scalar(first)
+        return
+    if not first.requires_grad:
+        yield from _cut_off(seen, workload)
+        return
+    carrying = [
+        _output_name(index, output)
+        for index, output in enumerate(seen.outputs)
+        if index and output.requires_grad
+    ]
+    if carrying:
+        yield Problem(
+            "GC006",
+            f"Besides the loss, {_listed(carrying)} still requires a gradient; only output 0 is "
+            f"differentiated.",
+            "Detach every output but the loss: `return loss, logits.detach()`.",
+        )
+
+
+def _not_scalar(first: OutputFact) -> Problem:
+    if first.kind:
+        return Problem(
+            "GC005",
+            f"The loss (output 0) is {first}, not a tensor.",
+            "Return the loss as a tensor; do not call .item() or float() on it.",
+        )
+    if not first.floating:
+        return Problem(
+            "GC005",
+            f"The loss (output 0) is {first}; only a real floating-point number can be "
+            f"differentiated{_at(first.frame)}.",
+            "Return the loss before argmax, rounding or a cast to integers.",
+        )
+    return Problem(
+        "GC005",
+        f"The loss (output 0) has the shape {list(first.shape)}; it must be a scalar"
+        f"{_at(first.frame)}.",
+        "Reduce it with .mean() or .sum(). If it is a prediction, add a loss with --loss, or with "
+        "get_loss() and get_example_targets() in the model file.",
+    )
+
+
+def _cut_off(seen: Examination, workload: Workload) -> Iterator[Problem]:
+    if not any(parameter.requires_grad for parameter in workload.module.parameters()):
+        # `precheck` has said so.
+        return
+    cut = seen.cuts[-1] if seen.cuts else None
+    yield Problem(
+        "GC007",
+        f"The loss does not depend on any trainable parameter{_cut_words(cut)}.",
+        "Remove the cut, or use the trained layers on the way to the loss.",
+    )
+
+
+def _cut_words(cut: Cut | None) -> str:
+    if cut is None:
+        return ": none is used on the way to it"
+    if cut.no_grad:
+        return f": gradients are switched off (torch.no_grad) where it is computed{_at(cut.frame)}"
+    return f": the last gradient is cut by {cut.operation}{_at(cut.frame)}"
+
+
+# Joint capture
+
+
+def _decode_joint(error: BaseException, workload: Workload, exported: Any) -> Problem:
+    text = str(error)
+    missing = re.search(r"derivative for '?(?:aten::)?(\w+)'? is not implemented", text)
+    if missing:
+        frame = _frame_of_op(exported, missing[1])
+        return Problem(
+            "GC011",
+            f"The operator {missing[1]} has no derivative{_at(frame)}.",
+            "Replace it, or detach its input if no gradient has to flow through it.",
+        )
+    if "requires gradients, and received a mutation" in text:
+        return Problem(
+            "GC008",
+            "A tensor that requires a gradient (a parameter or an input) is written in forward.",
+            "Use a changed copy of it, or detach the input.",
+        )
+    return Problem(
+        "GC011",
+        f"The backward graph of {workload.root_type} could not be captured: "
+        f"{describe_exception(error)}{_at(_frame(error))}.",
+        "The forward graph is fine. Cut the model in halves to find the operation, or detach it "
+        "if it needs no gradient.",
+    )
+
+
+def _frame_of_op(exported: Any, name: str) -> Frame | None:
+    """The user's line of the first call of an operator in the exported program."""
+    import linecache
+
+    from graphcheck.workload.user_code import shown_path
+
+    for node in getattr(getattr(exported, "graph", None), "nodes", ()):
+        if node.op != "call_function" or name.strip("_") not in str(node.target):
+            continue
+        quoted = [
+            found
+            for found in _USER_CODE.finditer(node.meta.get("stack_trace") or "")
+            if "site-packages" not in found["file"]
+        ]
+        if quoted:
+            last = quoted[-1]
+            line = int(last["line"])
+            code = " ".join(linecache.getline(last["file"], line).split())
+            return Frame(shown_path(last["file"]), line, code, last["function"])
+    return None

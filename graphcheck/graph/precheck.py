@@ -1,0 +1,232 @@
+"""Problems that can be seen without running the model."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from graphcheck.errors import ModelError
+from graphcheck.workload.types import Workload
+from graphcheck.workload.user_code import shown_path
+from graphcheck.workload.with_loss import argument_names
+
+__all__ = ["Problem", "precheck"]
+
+_DEPTH = 4
+_MOST_NAMES = 4
+
+
+class Problem(ModelError):
+    """A problem of family GC0 with its place.
+
+    `fatal` is whether nothing can be traced because of it. `module` is the module path it belongs
+    to; `file` and `line` are the user's, where known. `others` are further problems of the same
+    model.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        hint: str,
+        *,
+        fatal: bool = True,
+        module: str = "",
+        file: str = "",
+        line: int = 0,
+    ) -> None:
+        super().__init__(message, hint, code)
+        self.fatal = fatal
+        self.module = module
+        self.file = file
+        self.line = line
+        self.others: tuple[ModelError, ...] = ()
+
+
+def precheck(workload: Workload) -> list[Problem]:
+    """What can be told before export: inputs that are no tensors (GC009), nothing to train
+    (GC007), modules hidden in plain containers (GC010, not fatal). Nothing is run."""
+    return [
+        *_inputs_that_are_no_tensors(workload),
+        *_nothing_to_train(workload),
+        *_hidden(workload),
+    ]
+
+
+def _inputs_that_are_no_tensors(workload: Workload) -> Iterator[Problem]:
+    import torch
+    from torch.utils import _pytree
+
+    names = argument_names(workload.module, len(workload.inputs))
+    arguments = [*zip(names, workload.inputs, strict=True), *workload.kwargs.items()]
+    for name, value in arguments:
+        for path, leaf in _pytree.tree_flatten_with_path(value)[0]:
+            if isinstance(leaf, torch.Tensor):
+                continue
+            shown = f"{name}{_pytree.keystr(path)}"
+            kind = type(leaf).__name__
+            if kind == "ndarray":
+                hint = f"Pass torch.from_numpy({shown})."
+            elif leaf is None:
+                hint = f"Leave {name} out and let forward have a default for it."
+            elif isinstance(leaf, bool | int | float | str):
+                hint = (
+                    f"Store {name} in the model when it is built, or give it a default and leave "
+                    f"it out; a number that changes must be a tensor."
+                )
+            else:
+                hint = "Pass its tensors one by one."
+            what = "None" if leaf is None else f"a {kind}{_value_of(leaf)}"
+            yield Problem("GC009", f"Input `{shown}` of forward is {what}, not a tensor.", hint)
+
+
+def _value_of(leaf: Any) -> str:
+    if not isinstance(leaf, bool | int | float | str):
+        return ""
+    text = repr(leaf)
+    return f" ({text if len(text) <= 40 else text[:37] + '...'})"
+
+
+def _nothing_to_train(workload: Workload) -> Iterator[Problem]:
+    parameters = list(workload.module.parameters())
+    if any(parameter.requires_grad for parameter in parameters):
+        return
+    if parameters:
+        yield Problem(
+            "GC007",
+            f"{workload.root_type} has nothing to train: none of its {len(parameters)} parameters "
+            f"has requires_grad=True.",
+            "Unfreeze the parameters to train: module.requires_grad_(True).",
+        )
+    else:
+        yield Problem(
+            "GC007",
+            f"{workload.root_type} has nothing to train: it has no parameters.",
+            "Register layers as attributes, or in nn.ModuleList and nn.ModuleDict.",
+        )
+
+
+def _hidden(workload: Workload) -> Iterator[Problem]:
+    from torch import nn
+
+    modules = {id(module) for module in workload.module.modules()}
+    registered = {id(parameter) for parameter in workload.module.parameters()}
+    registered |= {id(buffer) for buffer in workload.module.buffers()}
+    for path, module in workload.module.named_modules():
+        for attribute, value in vars(module).items():
+            if attribute.startswith("_") and attribute in _OWN:
+                continue
+            if not isinstance(value, list | tuple | set | frozenset | Mapping):
+                continue
+            names: list[str] = []
+            trainable = 0
+            for key, item in _members(value, "", 0):
+                if isinstance(item, nn.Module):
+                    if id(item) in modules:
+                        continue
+                    own = list(item.named_parameters())
+                else:
+                    own = [("", item)]
+                fresh = [(n, p) for n, p in own if id(p) not in registered]
+                names += [f"{key}.{n}" if n else key for n, _ in fresh]
+                trainable += sum(p.numel() for _, p in fresh if p.requires_grad)
+            if names and trainable:
+                yield _hidden_problem(workload, path, module, attribute, value, names, trainable)
+
+
+_OWN = {
+    "_parameters",
+    "_buffers",
+    "_modules",
+    "_non_persistent_buffers_set",
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
+    "_load_state_dict_post_hooks",
+    # RNNs keep weak references and names of their registered weights here.
+    "_flat_weights",
+    "_flat_weight_refs",
+    "_flat_weights_names",
+    "_all_weights",
+}
+
+
+def _members(value: Any, key: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Modules and parameters inside nested plain containers, with their subscript."""
+    import torch
+    from torch import nn
+
+    if isinstance(value, nn.Module) or (
+        isinstance(value, torch.Tensor) and value.is_leaf and value.requires_grad
+    ):
+        yield key, value
+    elif depth >= _DEPTH:
+        return
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _members(item, f"{key}[{name!r}]", depth + 1)
+    elif isinstance(value, list | tuple):
+        for index, item in enumerate(value):
+            yield from _members(item, f"{key}[{index}]", depth + 1)
+    elif isinstance(value, set | frozenset):
+        for item in value:
+            yield from _members(item, f"{key}{{...}}", depth + 1)
+
+
+def _hidden_problem(
+    workload: Workload,
+    path: str,
+    module: Any,
+    attribute: str,
+    value: Any,
+    names: list[str],
+    trainable: int,
+) -> Problem:
+    path = (path + ".").removeprefix(workload.prefix).strip(".")
+    where = f"{path}.{attribute}" if path else attribute
+    file, line = _assignment(type(module), attribute)
+    place = f" ({shown_path(file)}:{line})" if line else ""
+    listed = ", ".join(f"{where}{name}" for name in names[:_MOST_NAMES])
+    if len(names) > _MOST_NAMES:
+        listed += f" and {len(names) - _MOST_NAMES} more"
+    kind = "dict" if isinstance(value, Mapping) else type(value).__name__
+    better = "nn.ModuleDict" if kind == "dict" else "nn.ModuleList"
+    return Problem(
+        "GC010",
+        f"`{where}` is a plain {kind}{place}, so its parameters are not registered and will not be "
+        f"trained: {listed} ({trainable} values).",
+        f"Use {better} (for bare parameters {better.replace('Module', 'Parameter')}).",
+        fatal=False,
+        module=where,
+        file=file,
+        line=line,
+    )
+
+
+def _assignment(kind: type, attribute: str) -> tuple[str, int]:
+    """File and line of `self.attribute = ...` in the class or its bases, ("", 0) if not found."""
+    for base in kind.__mro__:
+        try:
+            lines, start = inspect.getsourcelines(base)
+            tree = ast.parse(textwrap.dedent("".join(lines)))
+            file = inspect.getsourcefile(base) or ""
+        except (OSError, TypeError, SyntaxError, ValueError):
+            continue
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.Assign | ast.AnnAssign):
+                continue
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Attribute) and target.attr == attribute:
+                    return file, start + node.lineno - 1
+    return "", 0
