@@ -38,7 +38,8 @@ class TrainRequest:
 
     `batches` are input sets, used in turn: one array per tensor input of `method`, in order.
     `fill` is what the arena holds before the first step (zero, nan, junk; weights and buffers are
-    loaded after it). `detect_stale` runs step 0 with the stale-output detector. `record` adds gradients and parameters of every step to the trace.
+    loaded after it). `detect_stale` looks for stale outputs on the state of step 0. `record` adds
+    gradients and parameters of every step to the trace.
     `kernel_libraries` are loaded before the program. `timeout` in seconds is for the whole run.
     `optimizer` "none" runs a method that needs no training metadata; all its outputs are recorded.
     `dump_step` is a step whose instructions are dumped, inputs and outputs, `dump_only` which of

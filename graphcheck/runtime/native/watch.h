@@ -1,6 +1,9 @@
 // Knows at any time what runs, and writes it to the trace when the process crashes or hangs.
 #pragma once
 
+#include <sys/time.h>
+
+#include <cmath>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -51,7 +54,12 @@ inline void watch(int file, double timeout) {
   for (int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM}) {
     sigaction(number, &action, nullptr);
   }
-  if (timeout > 0) alarm(static_cast<unsigned>(timeout) + 1);
+  if (timeout > 0) {
+    itimerval limit = {};
+    limit.it_value.tv_sec = static_cast<time_t>(timeout);
+    limit.it_value.tv_usec = static_cast<suseconds_t>((timeout - std::floor(timeout)) * 1e6) + 1;
+    setitimer(ITIMER_REAL, &limit, nullptr);
+  }
 }
 
 }  // namespace graphcheck

@@ -1,0 +1,204 @@
+#include <algorithm>
+#include <utility>
+
+#include "inspect.h"
+#include "interpose.h"
+
+namespace graphcheck {
+namespace {
+
+struct Range {
+  uint8_t* begin;
+  uint8_t* end;
+};
+
+// What of `ranges` lies outside of `hole`.
+std::vector<Range> without(const std::vector<Range>& ranges, Range hole) {
+  std::vector<Range> rest;
+  for (const auto& range : ranges) {
+    if (hole.end <= range.begin || range.end <= hole.begin) {
+      rest.push_back(range);
+      continue;
+    }
+    if (range.begin < hole.begin) rest.push_back({range.begin, hole.begin});
+    if (hole.end < range.end) rest.push_back({hole.end, range.end});
+  }
+  return rest;
+}
+
+uint64_t hash_bytes(const uint8_t* data, size_t size) {
+  uint64_t hash = 0x9e3779b97f4a7c15U ^ size;
+  const auto mix = [&hash](uint64_t word) {
+    hash = (hash ^ word) * 0xff51afd7ed558ccdU;
+    hash ^= hash >> 32;
+  };
+  size_t at = 0;
+  for (; at + 8 <= size; at += 8) {
+    uint64_t word;
+    std::memcpy(&word, data + at, 8);
+    mix(word);
+  }
+  uint64_t tail = 0;
+  if (at < size) std::memcpy(&tail, data + at, size - at);
+  mix(tail);
+  return hash;
+}
+
+class StaleDetector : public Inspector {
+ public:
+  using Inspector::Inspector;
+
+  // First pass: each instruction runs on the same inputs with several patterns in its output
+  // memory. Second pass: another pattern all the way, to see what a difference reaches.
+  void detect(const Session& training, std::vector<Array>& batch) {
+    pass(Stage::kInspect, training, batch);
+    second_ = true;
+    pass(Stage::kInspect, training, batch);
+    if (at_ != findings_.size()) changed_path();
+  }
+
+  void write(Trace& trace) const {
+    for (const auto& finding : findings_) {
+      Record record('I');
+      record.put(finding.instruction);
+      record.put(static_cast<uint8_t>(finding.random));
+      record.put(static_cast<uint32_t>(finding.outputs.size()));
+      for (const auto& output : finding.outputs) {
+        record.put(output.value);
+        record.put(static_cast<uint8_t>(output.stale));
+        record.put(static_cast<uint8_t>(output.reached));
+      }
+      trace.write(record);
+    }
+  }
+
+ protected:
+  Error call(const Instruction& instruction, Arguments arguments) override {
+    Memory memory = memory_of(instruction, arguments);
+    if (memory.outputs.empty()) return invoke(instruction, arguments);
+    return second_ ? replay(instruction, arguments, memory) : probe(instruction, arguments, memory);
+  }
+
+ private:
+  struct Output {
+    int32_t value;
+    bool stale;    // depends on what its own memory held before
+    bool reached;  // differs between the passes
+    uint64_t hash;
+  };
+  struct Finding {
+    int32_t instruction;
+    bool random;
+    std::vector<Output> outputs;
+    std::vector<std::vector<uint8_t>> replay;  // what a random instruction gave
+  };
+  struct Memory {
+    std::vector<Held> outputs;
+    std::vector<Range> whole;     // all that the outputs may take
+    std::vector<Range> fillable;  // what of it is no input of the same instruction
+  };
+
+  Memory memory_of(const Instruction& instruction, Arguments arguments) const {
+    Memory memory;
+    for (auto& held : tensors(instruction, arguments, instruction.writes)) {
+      auto* data = static_cast<uint8_t*>(held.tensor.mutable_data_ptr());
+      const uint64_t planned = request().values[static_cast<size_t>(held.value)].capacity;
+      const size_t capacity = std::max<size_t>(planned, held.tensor.nbytes());
+      if (data == nullptr || capacity == 0) continue;
+      memory.whole.push_back({data, data + capacity});
+      memory.outputs.push_back(held);
+    }
+    memory.fillable = memory.whole;
+    for (const auto& held : tensors(instruction, arguments, instruction.reads)) {
+      auto* data = static_cast<uint8_t*>(held.tensor.mutable_data_ptr());
+      if (data == nullptr) continue;
+      memory.fillable = without(memory.fillable, {data, data + held.tensor.nbytes()});
+    }
+    return memory;
+  }
+
+  static void fill(const Memory& memory, uint8_t byte) {
+    for (const auto& range : memory.fillable) {
+      std::memset(range.begin, byte, static_cast<size_t>(range.end - range.begin));
+    }
+  }
+
+  static std::vector<std::vector<uint8_t>> contents(const Memory& memory) {
+    std::vector<std::vector<uint8_t>> result;
+    for (const auto& held : memory.outputs) {
+      const auto* data = static_cast<const uint8_t*>(held.tensor.const_data_ptr());
+      result.emplace_back(data, data + held.tensor.nbytes());
+    }
+    return result;
+  }
+
+  Error probe(const Instruction& instruction, Arguments arguments, const Memory& memory) {
+    std::vector<std::vector<uint8_t>> before;
+    for (const auto& range : memory.whole) before.emplace_back(range.begin, range.end);
+    std::vector<std::vector<std::vector<uint8_t>>> results;
+    // NaN comes twice: what differs between equal runs is random, and cannot be judged.
+    for (const uint8_t byte : {kSmallByte, kLargeByte, kNanByte, kNanByte}) {
+      for (size_t i = 0; i < before.size(); ++i) {
+        std::memcpy(memory.whole[i].begin, before[i].data(), before[i].size());
+      }
+      fill(memory, byte);
+      const Error error = invoke(instruction, arguments);
+      if (error != Error::Ok) return error;
+      results.push_back(contents(memory));
+    }
+    Finding finding{static_cast<int32_t>(position.instruction), results[2] != results[3], {}, {}};
+    for (size_t i = 0; i < memory.outputs.size(); ++i) {
+      const auto& last = results[3][i];
+      const bool stale = !finding.random && (results[0][i] != last || results[1][i] != last);
+      finding.outputs.push_back(
+          {memory.outputs[i].value, stale, false, hash_bytes(last.data(), last.size())});
+    }
+    if (finding.random) finding.replay = std::move(results[3]);
+    findings_.push_back(std::move(finding));
+    return Error::Ok;
+  }
+
+  Error replay(const Instruction& instruction, Arguments arguments, const Memory& memory) {
+    if (at_ >= findings_.size() || findings_[at_].instruction != position.instruction ||
+        findings_[at_].outputs.size() != memory.outputs.size()) {
+      changed_path();
+    }
+    Finding& finding = findings_[at_++];
+    fill(memory, kLargeByte);
+    const Error error = invoke(instruction, arguments);
+    if (error != Error::Ok) return error;
+    for (size_t i = 0; i < memory.outputs.size(); ++i) {
+      const auto& tensor = memory.outputs[i].tensor;
+      auto* data = static_cast<uint8_t*>(tensor.mutable_data_ptr());
+      if (finding.random) {
+        const auto& given = finding.replay[i];
+        std::memcpy(data, given.data(), std::min(given.size(), tensor.nbytes()));
+      } else {
+        finding.outputs[i].reached = hash_bytes(data, tensor.nbytes()) != finding.outputs[i].hash;
+      }
+    }
+    return Error::Ok;
+  }
+
+  [[noreturn]] static void changed_path() {
+    throw Failure{Stage::kInspect, Error::NotSupported,
+                  "two passes on the same inputs run different instructions"};
+  }
+
+  bool second_ = false;
+  size_t at_ = 0;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+void detect_stale(const Request& request, const Program& program, const Session& training,
+                  std::vector<Array>& batch, Trace& trace) {
+  set_stage(Stage::kInspect);
+  StaleDetector detector(request, program);
+  detector.detect(training, batch);
+  detector.write(trace);
+  trace.write(Record('J'));
+}
+
+}  // namespace graphcheck
