@@ -11,14 +11,12 @@ import typer
 
 from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import emit, look
-from graphcheck.cli.tables import JsonOption, paragraph, table
+from graphcheck.cli.progress import Progress
+from graphcheck.cli.tables import JsonOption, table
 from graphcheck.errors import ExitCode, UsageError
-from graphcheck.report.ansi import Paint
-from graphcheck.report.interface import Look
-from graphcheck.report.words import mend_label
 
 if TYPE_CHECKING:
-    from graphcheck.advisory.types import Advisory
+    from graphcheck.advisory.types import Advisory, ProbeResult
 
 __all__ = ["VERB"]
 
@@ -27,15 +25,21 @@ _app = typer.Typer(help="List or show known-wrong kernels.", rich_markup_mode=No
 
 @_app.command("list")
 def list_advisories(as_json: JsonOption = False) -> int:
-    """List the known-wrong kernels, and whether they concern the installed version."""
+    """List the known-wrong kernels, and what their probes saw on this machine.
+
+    Runs nothing: probes run when `graphcheck check` needs them, and are remembered.
+    """
     from graphcheck.advisory.load import all_advisories
+    from graphcheck.advisory.run import cached
 
     advisories = all_advisories()
+    results = cached()
     if as_json:
-        emit(json.dumps([_plain(entry) for entry in advisories], indent=2) + "\n")
+        rows = [_plain(entry, results.get(entry.id)) for entry in advisories]
+        emit(json.dumps(rows, indent=2) + "\n")
         return ExitCode.OK
-    rows = [(a.id, a.rule, a.affected, _concerns(a), a.title) for a in advisories]
-    emit(table(("id", "rule", "executorch", "installed", "title"), rows, look()))
+    cells = [(a.id, a.rule, a.affected, _seen(a, results.get(a.id)), a.title) for a in advisories]
+    emit(table(("id", "rule", "executorch", "this machine", "title"), cells, look()))
     return ExitCode.OK
 
 
@@ -44,78 +48,54 @@ def show(
     advisory_id: Annotated[
         str, typer.Argument(metavar="ID", show_default=False, help="Such as GCA-2026-0001.")
     ],
+    run_probe: Annotated[
+        bool, typer.Option("--probe", help="Run its probe on the installed runtime, again.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> int:
-    """Show one advisory: what is wrong, its evidence, and the mends."""
-    from graphcheck.advisory.load import advisory_by_id, all_advisories
+    """Show one advisory: what is wrong, its evidence, what this machine does, and the mends."""
+    from graphcheck.advisory.load import advisory_by_id
+    from graphcheck.advisory.run import cached, probe
+    from graphcheck.advisory.words import describe
 
     advisory = advisory_by_id(advisory_id)
     if advisory is None:
-        ids = [entry.id for entry in all_advisories()]
-        near = difflib.get_close_matches(advisory_id.upper(), ids, n=1)
-        guess = f"Did you mean {near[0]}? " if near else ""
-        raise UsageError(
-            f"There is no advisory `{advisory_id}`.",
-            f"{guess}`graphcheck advisory list` lists all of them.",
-        )
-    if as_json:
-        emit(json.dumps(_plain(advisory), indent=2) + "\n")
+        raise _unknown(advisory_id)
+    if run_probe:
+        with Progress(0) as progress:
+            results = probe([advisory.id], progress=progress, refresh=True)
     else:
-        emit(_text(advisory, look()))
+        results = cached([advisory.id])
+    result = results.get(advisory.id)
+    if as_json:
+        emit(json.dumps(_plain(advisory, result), indent=2) + "\n")
+    else:
+        emit(describe(advisory, result).rstrip("\n") + "\n")
     return ExitCode.OK
 
 
-def _concerns(advisory: Advisory) -> str:
-    """Whether the installed executorch is in the affected range; the probe is the proof."""
-    from importlib import metadata
+def _unknown(advisory_id: str) -> UsageError:
+    from graphcheck.advisory.load import all_advisories
 
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        version = Version(metadata.version("executorch").partition("+")[0])
-    except (metadata.PackageNotFoundError, InvalidVersion):
-        return "unknown"
-    inside = SpecifierSet(advisory.affected).contains(version, prereleases=True)
-    return "affected" if inside else "not affected"
+    ids = [entry.id for entry in all_advisories()]
+    near = difflib.get_close_matches(advisory_id.upper(), ids, n=1)
+    guess = f"Did you mean {near[0]}? " if near else ""
+    return UsageError(
+        f"There is no advisory `{advisory_id}`.",
+        f"{guess}`graphcheck advisory list` lists all of them.",
+    )
 
 
-def _plain(advisory: Advisory) -> dict[str, object]:
+def _seen(advisory: Advisory, result: ProbeResult | None) -> str:
+    if not advisory.probe:
+        return "no probe"
+    return result.outcome if result else "not probed yet"
+
+
+def _plain(advisory: Advisory, result: ProbeResult | None) -> dict[str, object]:
     body: dict[str, object] = msgspec.to_builtins(advisory)
-    body["installed"] = _concerns(advisory)
+    body["this_machine"] = msgspec.to_builtins(result)
     return body
-
-
-def _text(advisory: Advisory, shown: Look) -> str:
-    paint = Paint(color=shown.color)
-    facts = [
-        ("rule", f"{advisory.rule} (`graphcheck rule {advisory.rule}`)"),
-        ("ops", ", ".join(advisory.ops)),
-        ("kernels", ", ".join(advisory.kernels)),
-        ("executorch", f"{advisory.affected}; the installed version is {_concerns(advisory)}"),
-        ("fixed in", advisory.fixed_in),
-        ("probe", advisory.probe or "none, this fault cannot be probed"),
-        ("references", ", ".join(advisory.references)),
-    ]
-    given = [(name, text) for name, text in facts if text]
-    parts = [
-        f"{paint(advisory.id, 'bold')} {advisory.title}",
-        "\n".join(f"  {name:<10}  {text}" for name, text in given),
-        paragraph(advisory.what, shown),
-        paragraph(advisory.consequence, shown),
-    ]
-    if advisory.evidence:
-        parts.append("Evidence:\n" + "\n".join(f"  - {line}" for line in advisory.evidence))
-    if advisory.mends:
-        parts.append("Mends:\n" + "\n".join(_mend(mend) for mend in advisory.mends))
-    return "\n\n".join(parts) + "\n"
-
-
-def _mend(mend: object) -> str:
-    assert isinstance(mend, dict)
-    label = mend_label(exact=bool(mend["exact"]))
-    command = f"\n      {mend['command']}" if mend.get("command") else ""
-    return f"  - {mend['kind']} {mend['name']} ({label}): {mend['description']}{command}"
 
 
 def _register(app: typer.Typer) -> None:
