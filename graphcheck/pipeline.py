@@ -37,7 +37,10 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
     try:
         graph = capture(workload)
     except ModelError as error:
-        problems.append(model_finding(error))
+        for problem in (error, *getattr(error, "others", ())):
+            finding = model_finding(problem)
+            if finding not in problems:
+                problems.append(finding)
         return failure_report(options, problems, workload.guesses, opset)
     context, not_checked = consult(graph, opset)
     found = (*problems, *run_rules(graph, context))

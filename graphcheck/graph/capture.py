@@ -40,6 +40,10 @@ def trace(workload: Workload) -> Traced:
         exported = export(workload, strict=strict)
     except Exception as error:
         try:
+            from graphcheck.graph.diagnose import worth_retrying
+
+            if not worth_retrying(error):
+                raise error
             exported = export(workload, strict=not strict)
             strict = not strict
         except Exception:

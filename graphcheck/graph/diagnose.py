@@ -22,7 +22,14 @@ from graphcheck.workload.user_code import (
     user_frame,
 )
 
-__all__ = ["Problem", "diagnose_export", "diagnose_joint", "diagnose_worker", "precheck"]
+__all__ = [
+    "Problem",
+    "diagnose_export",
+    "diagnose_joint",
+    "diagnose_worker",
+    "precheck",
+    "worth_retrying",
+]
 
 _MOST_NAMES = 4
 
@@ -46,6 +53,15 @@ def diagnose_export(error: BaseException, workload: Workload) -> Problem:
             "Replace the named operation by tensor operations, or move it out of forward.",
         )
     return _together([decoded, *found] if decoded else found)
+
+
+def worth_retrying(error: BaseException) -> bool:
+    """Whether the other tracer may be tried after this error of export.
+
+    Not after a write to `parameter.data`: strict export lets it pass, and torch 2.14 then dies of
+    SIGSEGV in joint capture (aten.set_ on a fake tensor).
+    """
+    return "fake tensor in the exported program constant" not in str(error)
 
 
 def diagnose_joint(error: BaseException, workload: Workload, exported: Any) -> Problem:

@@ -171,6 +171,10 @@ def _export(workload: Workload, lowered: Lowered, strict: bool) -> tuple[Any, bo
         return export(workload, strict=strict), strict
     except Exception as first:
         try:
+            from graphcheck.graph.diagnose import worth_retrying
+
+            if not worth_retrying(first):
+                raise first
             exported = export(workload, strict=not strict)
         except Exception:
             from graphcheck.graph.diagnose import diagnose_export

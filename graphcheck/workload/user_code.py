@@ -83,7 +83,12 @@ def user_frame(
 
 def calling_frame(folder: str = "") -> Frame | None:
     """The innermost frame of the running program that is the user's own."""
-    return _innermost(reversed(list(traceback.walk_stack(None))), folder)
+    frames = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        frames.append((frame, frame.f_lineno))
+        frame = frame.f_back
+    return _innermost(reversed(frames), folder)
 
 
 def _innermost(frames: Iterable[tuple[FrameType, int]], folder: str) -> Frame | None:
