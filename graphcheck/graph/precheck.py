@@ -1,4 +1,4 @@
-"""Problems that can be seen without running the model."""
+"""Problems that can be seen before the model is traced."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from graphcheck.errors import ModelError
+from graphcheck.graph.custom_functions import lost_backward
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import shown_path
 from graphcheck.workload.with_loss import argument_names
@@ -48,12 +49,35 @@ class Problem(ModelError):
 
 def precheck(workload: Workload) -> list[Problem]:
     """What can be told before export: inputs that are no tensors (GC009), nothing to train
-    (GC007), modules hidden in plain containers (GC010, not fatal). Nothing is run."""
+    (GC007), modules hidden in plain containers (GC010, not fatal), custom backward passes that
+    export drops (GC013, not fatal). Runs the model only when it may call a custom function."""
     return [
         *_inputs_that_are_no_tensors(workload),
         *_nothing_to_train(workload),
         *_hidden(workload),
+        *_custom_backward(workload),
     ]
+
+
+def _custom_backward(workload: Workload) -> Iterator[Problem]:
+    lost = lost_backward(workload)
+    if lost is None:
+        return
+    names = " and ".join(lost.functions)
+    place = f" ({lost.frame})" if lost.frame else ""
+    count = len(lost.parameters)
+    yield Problem(
+        "GC013",
+        f"The backward of the custom autograd.Function {names} is lost in export{place}: it is "
+        f"replaced by the derivative of its forward, and the gradient of {lost.parameter} is off "
+        f"by {lost.error:.2g} of its largest entry"
+        + (f" ({count} parameters are affected)." if count > 1 else "."),
+        "Write it so that autograd derives the wanted gradient, for instance "
+        "`x + (x.round() - x).detach()` for a straight-through estimator.",
+        fatal=False,
+        file=lost.frame.file if lost.frame else "",
+        line=lost.frame.line if lost.frame else 0,
+    )
 
 
 def _inputs_that_are_no_tensors(workload: Workload) -> Iterator[Problem]:
@@ -79,7 +103,7 @@ def _inputs_that_are_no_tensors(workload: Workload) -> Iterator[Problem]:
                 )
             else:
                 hint = "Pass its tensors one by one."
-            what = "None" if leaf is None else f"a {kind}{_value_of(leaf)}"
+            what = "None" if leaf is None else f"of type {kind}{_value_of(leaf)}"
             yield Problem("GC009", f"Input `{shown}` of forward is {what}, not a tensor.", hint)
 
 
