@@ -116,6 +116,8 @@ def _run(arguments: list[str]) -> int:
         message = getattr(error, "format_message", error.__str__)()
         complain(" ".join(message.split()), f"`{path} --help` lists arguments and options.")
         return ExitCode.USAGE
+    if code == ExitCode.INTERRUPTED:  # newer versions of Typer catch Ctrl-C themselves
+        raise KeyboardInterrupt
     return int(code or 0)
 
 

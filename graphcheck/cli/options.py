@@ -102,8 +102,13 @@ IgnoreOption = Annotated[
     typer.Option("--ignore", metavar="CODES", help="Suppress these codes or prefixes."),
 ]
 FailOnOption = Annotated[
-    FailOn | None,
-    typer.Option("--fail-on", help="Least severity that gives exit code 1 (default: warning)."),
+    str | None,
+    typer.Option(
+        "--fail-on",
+        metavar="SEVERITY",
+        help="Least severity that gives exit code 1: error, warning, note or never"
+        " (default: warning).",
+    ),
 ]
 ExitZeroOption = Annotated[
     bool, typer.Option("--exit-zero", help="Exit code 0 even if there are findings.")
@@ -163,17 +168,16 @@ def chosen_format(option: str | None, config: Config) -> Format:
     return found
 
 
-def fail_on_of(option: FailOn | None, config: Config) -> FailOn:
-    """The least severity that fails. Raises UsageError for a bad value in the configuration."""
-    if option is not None or config.fail_on is None:
-        return option or FailOn.WARNING
+def fail_on_of(option: str | None, config: Config) -> FailOn:
+    """The least severity that fails. Raises UsageError for a bad value."""
+    value = chosen(option, config.fail_on, FailOn.WARNING.value)
     try:
-        return FailOn(config.fail_on)
+        return FailOn(value)
     except ValueError:
+        where = "--fail-on" if option is not None else f"{config.path}: `fail-on`"
         names = ", ".join(level.value for level in FailOn)
         raise UsageError(
-            f"{config.path}: `{config.fail_on}` is no value of `fail-on`.",
-            f"Choose one of {names}.",
+            f"{where}: there is no severity `{value}`.", f"Choose one of {names}."
         ) from None
 
 
@@ -203,7 +207,7 @@ def checked_target(target: str) -> str:
 
     head, colon, tail = target.rpartition(":")
     path = Path(head if colon and Path(head).suffix == ".py" and os.sep not in tail else target)
-    if path.suffix not in (".py", ".pt2", ".pte"):
+    if path.suffix not in (".py", ".pt2", ".pte") and not path.is_dir():
         kind_of(target)
     elif not path.is_file():
         raise _no_file(path)
