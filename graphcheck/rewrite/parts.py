@@ -1,0 +1,67 @@
+"""What several rewrites are built from: windows, separable products, sizes.
+
+Everything here is called while a rewrite is traced, on fake tensors; it uses only ops that the
+runtime has, and builds its constants with `full` and `arange`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["leading", "per_dim", "positions", "separable", "zeros"]
+
+
+def per_dim(value: Any, count: int, default: Any = None) -> list[Any]:
+    """A size per dim: one number stands for all dims, an empty list for the default."""
+    if isinstance(value, int):
+        value = [value]
+    items = list(value)
+    if not items:
+        items = per_dim(default, count)
+    return items * count if len(items) == 1 else items
+
+
+def leading(x: Any, dims: int) -> Any:
+    """The product of all sizes but the last `dims` (1 if there are none)."""
+    product = 1
+    for size in x.shape[: x.dim() - dims]:
+        product = product * size
+    return product
+
+
+def zeros(shape: Sequence[Any], dtype: Any) -> Any:
+    """A tensor of zeros, as `full`."""
+    import torch
+
+    return torch.ops.aten.full.default(list(shape), 0, dtype=dtype)
+
+
+def positions(count: Any, dtype: Any, shape: Sequence[Any] | None = None) -> Any:
+    """0, 1, ... count - 1 as a tensor of the given dtype and shape (default `[count]`)."""
+    import torch
+
+    row = torch.arange(count, dtype=dtype)
+    return row if shape is None else row.reshape(list(shape))
+
+
+def separable(x: Any, matrices: Sequence[Any]) -> Any:
+    """Multiply the last dims of x by one matrix each: y[..., j, l] = sum_ik x[..., i, k] A_ij B_kl.
+
+    `matrices[d]` has shape [size of that dim in x, size of that dim in the result]; None leaves a
+    dim as it is. The result is row-major.
+    """
+    import torch
+
+    aten = torch.ops.aten
+    dims = len(matrices)
+    for index, matrix in enumerate(matrices):
+        if matrix is None:
+            continue
+        dim = x.dim() - dims + index
+        moved = x.transpose(dim, -1)
+        sizes = list(moved.shape)
+        flat = moved.reshape(leading(moved, 1), sizes[-1])
+        x = aten.mm.default(flat, matrix).reshape([*sizes[:-1], matrix.shape[1]])
+        x = x.transpose(dim, -1)
+    return aten.clone.default(x, memory_format=torch.contiguous_format)
