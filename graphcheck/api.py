@@ -68,7 +68,7 @@ def check_target(options: CheckOptions, on_progress: Progress | None = None) -> 
 
     Raises UsageError for options that cannot be used, DeviceError for a missing runtime.
     """
-    from graphcheck.pipeline import failure_report, model_finding
+    from graphcheck.pipeline import failure_report
 
     try:
         return run_worker(
@@ -82,8 +82,8 @@ def check_target(options: CheckOptions, on_progress: Progress | None = None) -> 
     except ModelError as error:
         problem = error
     except WorkerFailure as failure:
-        problem = explain_failure(failure, options)
-    return failure_report(options, [model_finding(problem)])
+        problem = _explain(failure, options)
+    return failure_report(options, [problem])
 
 
 def validate_target(options: ValidateOptions, on_progress: Progress | None = None) -> Verdict:
@@ -102,7 +102,7 @@ def validate_target(options: ValidateOptions, on_progress: Progress | None = Non
     except ModelError as error:
         problem = error
     except WorkerFailure as failure:
-        problem = explain_failure(failure, options)
+        problem = _explain(failure, options)
     return Verdict(
         target=options.target,
         verdict="not run",
@@ -113,41 +113,13 @@ def validate_target(options: ValidateOptions, on_progress: Progress | None = Non
     )
 
 
-def explain_failure(failure: WorkerFailure, options: CheckOptions) -> ModelError:
-    """The sentence for a child process that gave no answer.
+def _explain(failure: WorkerFailure, options: CheckOptions) -> ModelError:
+    """The sentence for a child process that gave no answer; a bug of ours raises RuntimeError."""
+    from graphcheck.graph.diagnose import diagnose_worker
 
-    An uncaught Python exception there is a bug of ours and is raised as RuntimeError.
-    """
-    stage = f" while {failure.stage}" if failure.stage else ""
-    last = failure.output.strip().splitlines()[-1:]
-    said = f"; its last words: {last[0][:200]}" if last else ""
-    if failure.kind == "timeout":
-        return ModelError(
-            f"{options.target}: no end after {options.timeout:g} s{stage}",
-            "raise the limit with --timeout SECONDS, or look for a loop that does not end",
-            "GC012",
-        )
-    if failure.kind == "memory":
-        limit = f" of {options.memory_limit} MiB" if options.memory_limit else ""
-        return ModelError(
-            f"{options.target}: the memory limit{limit} was reached{stage}",
-            "use smaller example inputs, or raise the limit with --memory-limit MIB",
-            "GC012",
-        )
-    if failure.kind == "exit":
-        return ModelError(
-            f"{options.target}: its process {failure.detail}{stage}{said}",
-            "remove the exit from code that runs on import, or guard it with "
-            'if __name__ == "__main__":',
-            "GC001",
-        )
-    if "Traceback" in failure.output:
+    if failure.kind == "crash" and "Traceback" in failure.output:
         raise RuntimeError(f"{failure.detail}\n{failure.output}")
-    return ModelError(
-        f"{options.target}: its process {failure.detail}{stage}{said}",
-        "run the model by itself in Python to see the crash",
-        "GC001",
-    )
+    return diagnose_worker(failure, options.target)
 
 
 def check_task(request: dict[str, Any]) -> Report:

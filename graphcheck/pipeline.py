@@ -112,14 +112,18 @@ def model_finding(error: ModelError) -> Finding:
 
 def failure_report(
     options: CheckOptions,
-    problems: Iterable[Finding],
+    problems: Iterable[ModelError],
     guesses: tuple[str, ...] = (),
     opset: Opset | None = None,
 ) -> Report:
-    """A report on a model that could not be checked: every op is not checked."""
+    """A report on a model that could not be checked: every op is not checked.
+
+    A problem that two places found is told once.
+    """
+    unique = {(problem.code, problem.message): problem for problem in problems}
     return Report(
         target=options.target,
-        findings=deduplicate(problems),
+        findings=deduplicate(map(model_finding, unique.values())),
         not_checked=(NotChecked("every op of the model", "there is no joint graph to look at"),),
         guesses=guesses,
         versions=versions(opset),

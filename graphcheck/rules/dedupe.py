@@ -44,14 +44,14 @@ def _merge(group: Sequence[Finding]) -> Finding:
     in_order = sorted(group, key=lambda f: (f.source.file, f.source.line))
     first = in_order[0]
     modules = _unique(
-        module for finding in group for module in (finding.modules or (_module_of(finding),))
+        module for finding in in_order for module in (finding.modules or (_module_of(finding),))
     )
     return replace(
         first,
         module=module_pattern(modules),
         modules=modules,
         count=sum(finding.count for finding in group),
-        evidence=_unique(line for finding in group for line in finding.evidence),
+        evidence=_unique(line for finding in in_order for line in finding.evidence),
         mends=_unique(mend for finding in group for mend in finding.mends),
         gradients=_unique(name for finding in group for name in finding.gradients),
         nodes=_unique(node for finding in group for node in finding.nodes),
