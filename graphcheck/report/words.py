@@ -14,6 +14,7 @@ __all__ = [
     "counted",
     "divergence_sentence",
     "explain_command",
+    "has_exact_mend",
     "headline",
     "location",
     "mend_label",
@@ -47,9 +48,14 @@ def number(value: float) -> str:
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
+def has_exact_mend(finding: Finding) -> bool:
+    """Whether a mend keeps the function that is trained; these are marked `[*]`."""
+    return any(mend.exact for mend in finding.mends)
+
+
 def headline(finding: Finding) -> str:
     """`GC101 [*] aten.x has no portable kernel (x12, encoder.layers.*.pool)`"""
-    star = " [*]" if finding.mends else ""
+    star = " [*]" if has_exact_mend(finding) else ""
     # GC0 has no op: its subject is the kind of failure, not the start of a sentence.
     joint = ": " if finding.family == "GC0" else " "
     return f"{finding.code}{star} {finding.subject}{joint}{finding.message}{location(finding)}"
@@ -108,9 +114,9 @@ def report_summary(report: Report) -> str:
     ]
     size = f"{counted(report.ops, 'operator call')} ({report.backward_ops} of them backward)"
     parts = [f"Found {some_of(counts, 3)} in {size}" if counts else f"No problems in {size}"]
-    mendable = sum(bool(finding.mends) for finding in report.findings)
+    mendable = sum(map(has_exact_mend, report.findings))
     if mendable:
-        parts.append(f"{mendable} can be mended [*]")
+        parts.append(f"{mendable} can be mended exactly [*]")
     if report.suppressed:
         parts.append(f"{len(report.suppressed)} suppressed")
     if report.not_checked:

@@ -95,6 +95,8 @@ def test_headline() -> None:
     assert headline(mended) == (
         "GC101 [*] aten.avg_pool2d_backward has no portable kernel (x12, encoder.*.pool)"
     )
+    swapped = replace(_FINDING, mends=(Mend("swap", "x", "y", exact=False),))
+    assert headline(swapped) == headline(_FINDING)
     loading = replace(_FINDING, code="GC001", subject="cannot import", message="m.py: no module x")
     assert headline(loading) == "GC001 cannot import: m.py: no module x"
 
