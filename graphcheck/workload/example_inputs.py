@@ -36,7 +36,7 @@ def example_inputs(
     raise ModelError(
         f"There are no example inputs for {shown_forward(loaded.module)} ({given}).",
         f"Give one --input for each argument, for instance {_example_options(loaded.module)}, or "
-        f"add getexample_inputs() to the file.",
+        f"add get_example_inputs() to the file.",
         "GC002",
     )
 

@@ -168,7 +168,7 @@ def _make(value: Any, name: str, where: str, folder: str) -> Any:
 
 
 def _type_name(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
+    return "None" if value is None else f"an object of type {type(value).__name__}"
 
 
 def _find_model(module: ModuleType, where: str, folder: str) -> Any:
