@@ -12,6 +12,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -20,7 +21,7 @@ from graphcheck.advisory.load import all_advisories
 from graphcheck.advisory.probes.interface import digest, probe_names
 from graphcheck.advisory.task import RESULT, STARTING
 from graphcheck.advisory.types import ProbeResult
-from graphcheck.errors import DeviceError, GraphcheckError
+from graphcheck.errors import GraphcheckError
 from graphcheck.files import cache_dir, write_atomic
 from graphcheck.process import WorkerFailure, run_worker
 
@@ -112,7 +113,9 @@ def _probes_of(ids: Iterable[str] | None) -> dict[str, str]:
 
 
 def _result(advisory_id: str, outcome: _Outcome, build_id: str) -> ProbeResult:
-    return ProbeResult(advisory_id, outcome.outcome, outcome.figure, outcome.detail, build_id)
+    return ProbeResult(
+        advisory_id, outcome.outcome, outcome.figure, outcome.detail, build_id, _version()
+    )
 
 
 # --- running ----------------------------------------------------------------------------------
@@ -229,16 +232,18 @@ def _build_id() -> str:
     return build_id()
 
 
-def _cache_file(build_id: str) -> Path:
+@lru_cache(maxsize=2)
+def _version(package: str = "executorch") -> str:
     from importlib import metadata
 
-    versions = []
-    for package in ("executorch", "torch"):
-        try:
-            versions.append(metadata.version(package))
-        except metadata.PackageNotFoundError as error:
-            raise DeviceError(f"{package} is not installed.") from error
-    key = hashlib.sha256("|".join([build_id, *versions]).encode()).hexdigest()[:24]
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _cache_file(build_id: str) -> Path:
+    key = hashlib.sha256(f"{build_id}|{_version()}|{_version('torch')}".encode()).hexdigest()[:24]
     return cache_dir("probes") / f"{key}.json"
 
 

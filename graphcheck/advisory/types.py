@@ -49,6 +49,7 @@ class ProbeResult:
     """What a probe saw on one runtime: `wrong`, `right`, or `not run` with the reason in `detail`.
 
     `figure` is the measured quantity in words (for instance `kept output / x = 1.0 at p = 0.5`).
+    `version` is the executorch version that was probed, "" when unknown.
     """
 
     advisory: str
@@ -56,3 +57,4 @@ class ProbeResult:
     figure: str = ""
     detail: str = ""
     build_id: str = ""
+    version: str = ""

@@ -25,8 +25,7 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
             call,
             advisory,
             RULE.code,
-            # An integer sum stays exact below 2^24, and most are counts far below it.
-            Severity.NOTE if dtype == "int64" else Severity.WARNING,
+            Severity.NOTE,
             message,
             (standing(advisory, context)[1], *advisory.evidence),
         )
@@ -60,13 +59,14 @@ def _loss() -> Finding:
 RULE = Rule(
     code="GC403",
     name="wide-sum",
-    severity=Severity.WARNING,
+    severity=Severity.NOTE,
     summary="float64 or int64 numbers are added up in float32.",
     explanation=(
         "A sum over exactly one dim is computed in float32 by the runtime's kernel, for float64 "
         "and int64 as well; sums over several dims or all of them are not. int64 sums are inexact "
-        "above 2^24, so they are a note: most are counts far below it. float64 sums keep seven "
-        "digits.\n"
+        "above 2^24, float64 sums keep seven digits.\n"
+        "It is a note: most integer sums are counts far below 2^24, and seven digits are those of "
+        "a training in float32.\n"
         "A float64 loss is a note of its own: it suggests a precision that the program does not "
         "have.\n"
         "What to do: sum over two dims (one of size 1), or train in float32."

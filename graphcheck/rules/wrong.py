@@ -47,18 +47,27 @@ def standing(advisory: Advisory, context: Context) -> tuple[str, str]:
     range), `fixed` (it is past the fix), or `unknown`.
     """
     result = context.probes.get(advisory.id)
-    if result is not None and result.outcome in ("wrong", "right"):
-        return result.outcome, f"{advisory.id}, measured here: {result.figure}"
     version = context.opset.version
+    # A probe speaks of the installed runtime alone.
+    elsewhere = result is not None and result.version and not _same(result.version, version)
+    if result is not None and result.outcome in ("wrong", "right") and not elsewhere:
+        return result.outcome, f"{advisory.id}, measured here: {result.figure}"
     inside = in_range(advisory, version)
     if inside is False:
         return "fixed", f"{advisory.id}: fixed in {advisory.fixed_in}"
     why = result.detail if result is not None and result.detail else "its probe did not run"
+    if elsewhere and result is not None:
+        why = f"the installed runtime, which probes run on, is {result.version}"
     if inside:
         known = f"executorch {version} is in the range known to be affected ({advisory.affected})"
     else:
         known = f"affected is {advisory.affected}, nothing is known of executorch {version}"
     return "likely" if inside else "unknown", f"{advisory.id}, NOT MEASURED here ({why}): {known}"
+
+
+def _same(one: str, other: str) -> bool:
+    """Equal versions up to a local label (`1.5.1+cpu`)."""
+    return one.partition("+")[0] == other.partition("+")[0]
 
 
 def is_wrong(advisory: Advisory, context: Context) -> bool:
