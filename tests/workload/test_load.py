@@ -122,9 +122,7 @@ def test_a_loss_of_the_output_alone(loaded):
 
 def test_targets_of_a_known_loss_are_made_up(loaded):
     workload = loaded(NET + "def get_loss(): return nn.CrossEntropyLoss()\n")
-    assert workload.guesses == (
-        "No targets were given; random class indices int64[4] were used.",
-    )
+    assert workload.guesses == ("No targets were given; random class indices int64[4] were used.",)
 
 
 def test_a_guessed_loss_is_told(loaded):
@@ -156,8 +154,23 @@ def test_the_guess_follows_the_shape(loaded, shape, output, loss):
 
 @pytest.mark.parametrize(
     "loss",
-    "cross_entropy nll mse l1 smooth_l1 huber bce_with_logits kl_div poisson_nll soft_margin "
-    "hinge_embedding multi_margin multilabel_soft_margin mean sum".split(),
+    [
+        "cross_entropy",
+        "nll",
+        "mse",
+        "l1",
+        "smooth_l1",
+        "huber",
+        "bce_with_logits",
+        "kl_div",
+        "poisson_nll",
+        "soft_margin",
+        "hinge_embedding",
+        "multi_margin",
+        "multilabel_soft_margin",
+        "mean",
+        "sum",
+    ],
 )
 def test_every_named_loss_trains(loaded, loss):
     workload = loaded(NET, loss=loss)
@@ -193,8 +206,9 @@ def test_other_outputs_are_detached(loaded):
 
 def test_a_dict_of_inputs_goes_by_name(loaded):
     workload = loaded(
-        LOSS_NET.replace("example_inputs = torch.randn(4, 6), ", "example_inputs = ")
-        .replace("torch.randint(0, 3, (4,))", "dict(y=torch.tensor([1]), x=torch.randn(1, 6))")
+        LOSS_NET.replace("example_inputs = torch.randn(4, 6), ", "example_inputs = ").replace(
+            "torch.randint(0, 3, (4,))", "dict(y=torch.tensor([1]), x=torch.randn(1, 6))"
+        )
     )
     assert workload.inputs == ()
     assert sorted(workload.kwargs) == ["x", "y"]
@@ -356,4 +370,8 @@ def test_a_live_module():
     assert workload.guesses == ()
     workload = from_module(module, ("float32[4,6]", "mask=float32[4,3]"), nn.MSELoss())
     assert loss_of(workload).shape == ()
-    assert list(torch.export.export(workload.module, workload.inputs, workload.kwargs).graph_signature.user_inputs) == ["x", "target", "mask"]
+    assert list(
+        torch.export.export(
+            workload.module, workload.inputs, workload.kwargs
+        ).graph_signature.user_inputs
+    ) == ["x", "target", "mask"]

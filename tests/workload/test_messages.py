@@ -136,8 +136,7 @@ def test_an_error_below_the_file_names_the_innermost_own_line(write):
     with pytest.raises(ModelError) as caught:
         load(WorkloadRequest("model.py"))
     assert caught.value.message == (
-        "model.py could not be imported: KeyError: 'depth' "
-        "(helper.py:5 `raise KeyError('depth')`)."
+        "model.py could not be imported: KeyError: 'depth' (helper.py:5 `raise KeyError('depth')`)."
     )
 
 
@@ -238,9 +237,7 @@ def test_targets_that_are_not_there(write, target, message, hint):
     assert caught.value.hint.startswith(hint)
 
 
-FORMS = (
-    "Give one of: `model.py` or `model.py:Net`, `pkg.mod:factory`, `torchvision:resnet18`."
-)
+FORMS = "Give one of: `model.py` or `model.py:Net`, `pkg.mod:factory`, `torchvision:resnet18`."
 
 
 @pytest.mark.parametrize(
