@@ -1,0 +1,55 @@
+"""The reference trace of a program: what an app's own test can assert on."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from graphcheck.errors import GraphcheckError
+from graphcheck.export.types import Card, ExportOptions, TraceStep
+from graphcheck.runtime.devices.interface import device
+from graphcheck.runtime.types import TrainRequest
+from graphcheck.validate.batches import device_batches
+from graphcheck.workload.types import Workload
+
+__all__ = ["reference_trace"]
+
+
+def reference_trace(card: Card, workload: Workload, program: bytes, options: ExportOptions) -> Card:
+    """The card with losses and gradient norms of the first steps, run on the device.
+
+    Raises GraphcheckError when the program does not run.
+    """
+    import numpy as np
+
+    batches = device_batches(workload)
+    with tempfile.TemporaryDirectory(prefix="graphcheck-") as folder:
+        path = Path(folder) / "model.pte"
+        path.write_bytes(program)
+        trace = device(options.device).train(
+            TrainRequest(
+                program=path,
+                batches=batches,
+                steps=options.reference_steps,
+                learning_rate=options.learning_rate,
+                optimizer=options.optimizer,
+                kernel_libraries=tuple(Path(name) for name in options.kernel_libraries),
+                timeout=options.timeout,
+            )
+        )
+    if trace.failure is not None:
+        raise GraphcheckError(f"the exported program does not run: {trace.failure.message}")
+    steps = tuple(
+        TraceStep(
+            loss=step.loss,
+            gradient_norms={
+                name: float(np.linalg.norm(np.asarray(gradient, dtype=np.float64)))
+                for name, gradient in step.gradients.items()
+            },
+        )
+        for step in trace.steps
+    )
+    digests = tuple(hashlib.sha256(array.data).hexdigest() for array in batches[0])
+    return replace(card, reference=steps, reference_inputs=digests)

@@ -1,0 +1,112 @@
+"""What `export` is asked for, and what it hands on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from graphcheck.options import ValidateOptions
+from graphcheck.report.types import NotChecked
+from graphcheck.rules.types import Finding
+from graphcheck.validate.types import Verdict
+
+__all__ = ["Card", "ExportOptions", "ExportResult", "RewriteRecord", "TraceStep"]
+
+
+@dataclass(frozen=True)
+class ExportOptions(ValidateOptions):
+    """How to export one target.
+
+    `output` is the path of the program. `freeze` are patterns of parameter names, `swaps` names of
+    module swaps, `rewrite` and `no_rewrite` names of rewrites or ops to use always or never.
+    `prove` asks for the parity check on this machine; `reference_steps` is the length of the
+    trace in the card.
+    """
+
+    output: str = ""
+    freeze: tuple[str, ...] = ()
+    swaps: tuple[str, ...] = ()
+    rewrite: tuple[str, ...] = ()
+    no_rewrite: tuple[str, ...] = ()
+    prove: bool = True
+    reference_steps: int = 5
+
+
+@dataclass(frozen=True)
+class RewriteRecord:
+    """A rewrite that was applied: to how many nodes of which modules, and why.
+
+    `reason` is the code and message of the finding that asked for it; `growth` the bytes of
+    intermediate tensors that were not there before (an upper bound: they die early).
+    """
+
+    name: str
+    op: str
+    count: int
+    modules: tuple[str, ...]
+    reason: str
+    formula: str
+    exact: bool
+    growth: int
+
+
+@dataclass(frozen=True)
+class TraceStep:
+    """One step of the reference trace: the loss and the L2 norm of each gradient."""
+
+    loss: float
+    gradient_norms: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Card:
+    """The JSON card beside a program: what it is, what was changed, what it needs, what it does.
+
+    `kernels` are the registry names that the runtime must provide; `arena_bytes` the planned
+    memory, weights included. `inputs` give name, dtype and shape in the order of `forward`;
+    `parameters` the names in the training methods. `reference` was recorded in the runtime on
+    this machine with the example inputs (`reference_inputs`: sha256 of each input's bytes), so
+    that a test on a device can assert on it.
+    """
+
+    program: str
+    program_bytes: int
+    program_sha256: str
+    target: str
+    versions: dict[str, str]
+    opset: str
+    kernels: tuple[str, ...]
+    arena_bytes: int
+    inputs: tuple[dict[str, str], ...]
+    parameters: tuple[str, ...]
+    frozen: tuple[str, ...] = ()
+    mutated_buffers: tuple[str, ...] = ()
+    rewrites: tuple[RewriteRecord, ...] = ()
+    corrections: tuple[str, ...] = ()
+    guesses: tuple[str, ...] = ()
+    not_checked: tuple[NotChecked, ...] = ()
+    verdict: str = "not run"
+    verdict_reason: str = ""
+    worst_gradient_errors: dict[str, float] = field(default_factory=dict)
+    optimizer: str = ""
+    learning_rate: float = 0.0
+    reference_inputs: tuple[str, ...] = ()
+    reference: tuple[TraceStep, ...] = ()
+    schema_version: str = "1"
+
+
+@dataclass(frozen=True)
+class ExportResult:
+    """The end of an export.
+
+    `written` are the paths of the files, () when nothing was written; then `failure` says why in a
+    sentence and `findings` are what stands in the way.
+    """
+
+    target: str
+    written: tuple[str, ...] = ()
+    failure: str = ""
+    hint: str = ""
+    failure_code: str = ""
+    findings: tuple[Finding, ...] = ()
+    card: Card | None = None
+    verdict: Verdict | None = None

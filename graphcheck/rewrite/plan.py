@@ -1,0 +1,114 @@
+"""Which nodes to rewrite: those that a finding names, and no others.
+
+An op that the target runtime has, and has right, stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphcheck.graph.trace import MARK
+from graphcheck.rewrite.apply import Applied, apply, qualified_name
+from graphcheck.rewrite.interface import Rewrite, all_rewrites, rewrites_for
+from graphcheck.rules.types import Finding
+
+__all__ = ["Choice", "Plan", "known_rewrite_names"]
+
+_MENDED = ("GC1", "GC2", "GC3")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the user asks for: ops or rewrites to use in any case, and ones never to use.
+
+    Entries are names of rewrites, or of ops with or without overload (`aten.sort`).
+    """
+
+    always: tuple[str, ...] = ()
+    never: tuple[str, ...] = ()
+
+    def forbids(self, rewrite: Rewrite) -> bool:
+        return _names(rewrite, self.never)
+
+    def demands(self, rewrite: Rewrite) -> bool:
+        return _names(rewrite, self.always) and not self.forbids(rewrite)
+
+
+@dataclass
+class Plan:
+    """Rewrites for one joint graph, from its findings.
+
+    `reasons` maps node names to the finding that asks for the rewrite.
+    """
+
+    choice: Choice = field(default_factory=Choice)
+    reasons: dict[str, Finding] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, findings: Iterable[Finding], choice: Choice) -> Plan:
+        """The plan of findings that are not deduplicated."""
+        reasons: dict[str, Finding] = {}
+        for finding in findings:
+            if finding.family in _MENDED:
+                for node in finding.nodes:
+                    reasons.setdefault(node, finding)
+        return cls(choice, reasons)
+
+    def rewrite_joint(self, joint: Any) -> tuple[Any, list[Applied]]:
+        """The joint program with every planned node rewritten, and what became of each."""
+        return apply(joint, self._choose_joint, stage="joint", candidates=self._candidates)
+
+    def rewrite_forward(self, exported: Any, joint: Any) -> tuple[Any, list[Applied]]:
+        """The exported program with the ops rewritten that cannot be mended in the joint graph.
+
+        The finding is on a joint node; its mark leads to the exported node.
+        """
+        wanted: set[str] = set()
+        for node in joint.graph.nodes:
+            if node.name in self.reasons and not self._candidates(qualified_name(node.target)):
+                mark = (node.meta.get("custom") or {}).get(MARK)
+                if mark is not None:
+                    wanted.add(mark)
+
+        def choose(node: Any) -> Rewrite | None:
+            return self._first(node, "forward", needed=node.name in wanted)
+
+        return apply(exported, choose, stage="forward", candidates=self._forward_candidates)
+
+    def _choose_joint(self, node: Any) -> Rewrite | None:
+        return self._first(node, "joint", needed=node.name in self.reasons)
+
+    def _first(self, node: Any, stage: str, *, needed: bool) -> Rewrite | None:
+        for rewrite in self._of_stage(qualified_name(node.target), stage):
+            if needed or self.choice.demands(rewrite):
+                return rewrite
+        return None
+
+    def _of_stage(self, op: str, stage: str) -> tuple[Rewrite, ...]:
+        return tuple(
+            rewrite
+            for rewrite in rewrites_for(op)
+            if rewrite.stage == stage and not self.choice.forbids(rewrite)
+        )
+
+    def _candidates(self, op: str) -> tuple[Rewrite, ...]:
+        return self._of_stage(op, "joint")
+
+    def _forward_candidates(self, op: str) -> tuple[Rewrite, ...]:
+        return self._of_stage(op, "forward")
+
+
+def _names(rewrite: Rewrite, entries: Iterable[str]) -> bool:
+    op_without_overload = rewrite.op.rpartition(".")[0]
+    return any(
+        entry in (rewrite.name, rewrite.op, op_without_overload, f"aten.{rewrite.name}")
+        or f"aten.{entry}" == op_without_overload
+        for entry in entries
+    )
+
+
+def known_rewrite_names() -> Mapping[str, str]:
+    """Names that `--rewrite` and `--no-rewrite` take, each with its op."""
+    return {rewrite.name: rewrite.op for rewrite in all_rewrites()}
