@@ -22,7 +22,7 @@ from graphcheck.graph.types import Source
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
-__all__ = ["Instruction", "Lowered", "LoweringStage", "StageFailure", "lower", "name_modules"]
+__all__ = ["Instruction", "Lowered", "LoweringStage", "StageFailure", "kernel_nodes", "lower", "name_modules"]
 
 _NOWHERE = Source(module="")
 _NOT_CORE = re.compile(r"Operator torch\._ops\.(?P<op>\S+) is not in Core ATen")
@@ -317,7 +317,7 @@ def name_modules(modules: Sequence[str], limit: int = 3) -> str:
 def _instructions(final: Any, joint: Any, provenance: Provenance) -> Iterator[Instruction]:
     """Pair the instructions of the program with the nodes they were emitted from."""
     plan = next(p for p in final.executorch_program.execution_plan if p.name == "forward")
-    nodes = _kernel_nodes(final.exported_program())
+    nodes = kernel_nodes(final.exported_program())
     joint_nodes = {node.name: node for node in joint.graph.nodes}
     graph_ids = {id(joint.graph), id(joint.graph_module.graph)}
     for index, instruction in enumerate(plan.chains[0].instructions):
@@ -343,7 +343,7 @@ def _instructions(final: Any, joint: Any, provenance: Provenance) -> Iterator[In
         yield Instruction(index, op, origin, source, backward)
 
 
-def _kernel_nodes(emitted: Any) -> dict[int, Any]:
+def kernel_nodes(emitted: Any) -> dict[int, Any]:
     """Nodes that became a kernel call, by instruction.
 
     The emitter leaves the instruction's index in `debug_handle`; a node that never had a handle

@@ -8,7 +8,7 @@ Errors are absolute differences, judged against the tolerance that rounding call
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,16 @@ from graphcheck.runtime.types import StepRecord, Trace
 from graphcheck.validate.oracle import EagerStep, Oracle, Tolerances
 from graphcheck.validate.types import Divergence
 
-__all__ = ["LOSS", "VISIBLE", "Comparison", "Error", "compare", "measure"]
+__all__ = [
+    "LOSS",
+    "VISIBLE",
+    "Comparison",
+    "Error",
+    "compare",
+    "judge_step",
+    "measure",
+    "shifted_names",
+]
 
 LOSS = "loss"
 VISIBLE = 1e-3
@@ -60,6 +69,9 @@ class Comparison:
     locked_steps: int = 0
     notes: list[str] = field(default_factory=list)
     names_shifted: bool = False
+    told: str = ""
+    """The sentence on the locked divergence, where its numbers need other words."""
+    by_distribution: bool = False
     tolerances: dict[str, float] = field(default_factory=dict)
 
 
@@ -102,8 +114,7 @@ def compare(
     """
     judge = _Judge(trace, locked, _complete(order, locked), prefix)
     result = judge.result
-    if trace.steps and trace.steps[0].parameters:
-        judge.check_names()
+    judge.check_names()
     for index, record in enumerate(trace.steps):
         if not judge.locked_step(index, record):
             break
@@ -138,31 +149,10 @@ class _Judge:
 
     def check_names(self) -> None:
         """The recorded parameters of step 0 must be the weights the program was made with."""
-        import numpy
-
-        initial = self.oracle.state()
-        recorded = self.trace.steps[0].parameters
-        wrong: list[str] = []
-        for name, array in recorded.items():
-            own = self.oracle.aliases.get(name)
-            if own is not None and _same(numpy.asarray(array), initial[own]):
-                continue
-            actual = next((n for n, a in initial.items() if _same(numpy.asarray(array), a)), None)
-            what = f"the values of {self.told(actual)}" if actual else "values of no parameter"
-            wrong.append(f"{self.told(name)} holds {what}")
-        missing = [
-            self.told(name)
-            for name in self.oracle.trainable
-            if name not in {self.oracle.aliases.get(known) for known in recorded}
-        ]
-        if not wrong and not missing:
-            return
-        self.result.names_shifted = True
-        told = "; ".join([*wrong[:4], *(f"{name} is missing" for name in missing[:4])])
-        self.result.notes.append(
-            "the program's training metadata gives parameters the names of others: "
-            f"{told}; compared locked at step 0 alone"
-        )
+        note = shifted_names(self.trace, self.oracle, self.told)
+        if note:
+            self.result.names_shifted = True
+            self.result.notes.append(f"{note}; compared locked at step 0 alone")
 
     # Locked
 
@@ -216,32 +206,21 @@ class _Judge:
             with _restored(self.oracle, before):
                 self.latest = self._measured(index, eager, errors)
         tolerances = self.latest
-        largest = max((errors[name].scale for name in eager.gradients), default=0.0)
+        first, relative = judge_step(index, errors, tolerances or Tolerances(0.0), self.told)
         for name, error in errors.items():
             absolute = _tolerance(tolerances, name)
-            scale = _scale(error, absolute, 0.0 if name == LOSS else largest)
-            relative = _relative(error.absolute, scale)
+            self.total[name] = self.total.get(name, 0.0) + absolute
             if not quick and result.first_locked is None:
                 share = _relative(absolute, error.scale)
                 self.smallest[name] = min(self.smallest.get(name, math.inf), share)
                 result.tolerances[self.told(name)] = self.smallest[name]
-            self.total[name] = self.total.get(name, 0.0) + absolute
             if name == LOSS:
-                result.worst_loss = _worse(result.worst_loss, relative)
+                result.worst_loss = _worse(result.worst_loss, relative[LOSS])
             else:
                 known = result.worst.get(self.told(name), 0.0)
-                result.worst[self.told(name)] = _worse(known, relative)
-            if quick or result.first_locked is not None:
-                continue
-            if not (error.absolute <= absolute):
-                result.first_locked = Divergence(
-                    step=index,
-                    quantity=self.told(name),
-                    runtime=error.runtime,
-                    eager=error.eager,
-                    error=relative,
-                    tolerance=_relative(absolute, scale),
-                )
+                result.worst[self.told(name)] = _worse(known, relative[self.told(name)])
+        if not quick and result.first_locked is None:
+            result.first_locked = first
 
     def _measured(self, index: int, eager: EagerStep, errors: Mapping[str, Error]) -> Tolerances:
         """Tolerances of this step; where an error is just above them, from more draws of noise.
@@ -291,6 +270,59 @@ class _Judge:
                         tolerance=_relative(limit, scale),
                     )
                     break
+
+
+def shifted_names(trace: Trace, oracle: Oracle, told: Callable[[str], str]) -> str:
+    """Which names of the program's training metadata belong to other tensors; "" if none does.
+
+    `oracle` must still hold the weights the program was made with.
+    """
+    import numpy
+
+    if not trace.steps or not trace.steps[0].parameters:
+        return ""
+    initial = oracle.state()
+    recorded = trace.steps[0].parameters
+    wrong: list[str] = []
+    for name, array in recorded.items():
+        own = oracle.aliases.get(name)
+        if own is not None and _same(numpy.asarray(array), initial[own]):
+            continue
+        actual = next((n for n, a in initial.items() if _same(numpy.asarray(array), a)), None)
+        what = f"the values of {told(actual)}" if actual else "values of no parameter"
+        wrong.append(f"{told(name)} holds {what}")
+    known = {oracle.aliases.get(name) for name in recorded}
+    missing = [told(name) for name in oracle.trainable if name not in known]
+    if not wrong and not missing:
+        return ""
+    listed = "; ".join([*wrong[:4], *(f"{name} is missing" for name in missing[:4])])
+    return f"the program's training metadata gives parameters the names of others: {listed}"
+
+
+def judge_step(
+    index: int,
+    errors: Mapping[str, Error],
+    tolerances: Tolerances,
+    told: Callable[[str], str],
+) -> tuple[Divergence | None, dict[str, float]]:
+    """The first error above its tolerance, and all errors relative to the largest entries."""
+    largest = max((error.scale for name, error in errors.items() if name != LOSS), default=0.0)
+    first: Divergence | None = None
+    relative: dict[str, float] = {}
+    for name, error in errors.items():
+        absolute = _tolerance(tolerances, name)
+        scale = _scale(error, absolute, 0.0 if name == LOSS else largest)
+        relative[told(name)] = _relative(error.absolute, scale)
+        if first is None and not (error.absolute <= absolute):
+            first = Divergence(
+                step=index,
+                quantity=told(name),
+                runtime=error.runtime,
+                eager=error.eager,
+                error=relative[told(name)],
+                tolerance=_relative(absolute, scale),
+            )
+    return first, relative
 
 
 def _tolerance(tolerances: Tolerances | None, name: str) -> float:

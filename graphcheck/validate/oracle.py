@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,8 +181,11 @@ class Oracle:
         around: Callable[[], AbstractContextManager[Any]],
     ) -> Tolerances:
         """How far one perturbed pass is from the reference."""
-        with around():
-            moved = self.step(index, mode=mode, keep_buffers=True)
+        with ExitStack() as both:
+            # The noise below: its own draws must not pass through what is around.
+            both.enter_context(mode)
+            both.enter_context(around())
+            moved = self.step(index, keep_buffers=True)
         loss = abs(moved.loss - reference.loss)
         return Tolerances(
             # A perturbed pass that overflows says nothing about rounding.

@@ -22,8 +22,9 @@ from typing import Any
 
 from graphcheck.runtime.lower import Instruction, Lowered
 from graphcheck.runtime.types import Trace
-from graphcheck.validate.compare import LOSS, Comparison
+from graphcheck.validate.compare import LOSS, Comparison, shifted_names
 from graphcheck.validate.oracle import Oracle
+from graphcheck.validate.replay import Replayed
 from graphcheck.validate.types import Divergence
 
 __all__ = ["LIMIT", "compare_statistics", "random_instructions", "seeded", "told_random"]
@@ -49,17 +50,23 @@ def random_instructions(lowered: Lowered) -> tuple[Instruction, ...]:
     return tuple(instruction for instruction in lowered.instructions if draws(instruction))
 
 
-def told_random(instructions: tuple[Instruction, ...]) -> list[str]:
-    """What is compared of a model with random ops, and what cannot be."""
+def told_random(instructions: tuple[Instruction, ...], replayed: Replayed, steps: int) -> str:
+    """What is compared of a model with random ops, and what is not."""
     names = ", ".join(
         f"{i.op}{f' at {i.source.module}' if i.source.module else ''}" for i in instructions[:3]
     )
     more = f" and {len(instructions) - 3} more" if len(instructions) > 3 else ""
-    return [
-        f"the runtime draws its own random numbers ({names}{more}): loss and gradients are "
-        "compared by distribution, with the eager weights set to the runtime's before each step; "
-        "NOT COMPARED: their values entry by entry, and the free-running curve"
-    ]
+    if replayed.why_not or (replayed.divergence and replayed.translated):
+        why = replayed.why_not or "the mask is made in a way not known here"
+        done, left = "", f"any entry by itself ({why}), and the free-running curve"
+    else:
+        done = "step 0 entry by entry, with the runtime's own draws replayed in eager; "
+        left = "entries of later steps, and the free-running curve"
+    return (
+        f"the runtime draws its own random numbers ({names}{more}). Compared: {done}loss and "
+        f"gradients of {steps} steps by distribution, with the eager weights set to the runtime's "
+        f"before each step (the eager loss shown is a mean of many draws). NOT COMPARED: {left}"
+    )
 
 
 @contextmanager
@@ -137,7 +144,11 @@ def compare_statistics(
     """Compare the distribution of loss and gradients, locked, over all steps of the trace."""
     import numpy
 
-    result = Comparison()
+    result = Comparison(by_distribution=True)
+    note = shifted_names(trace, oracle, lambda name: name.removeprefix(prefix))
+    if note:
+        result.names_shifted = True
+        result.notes.append(note)
     statistics = _Statistics()
     draws = max(_DRAWS, -(-_ALL_DRAWS // max(1, len(trace.steps))))
     draws += draws % 2
@@ -169,6 +180,7 @@ def compare_statistics(
         out = statistics.worst()
         if out is not None:
             result.first_locked = _divergence(index, out, prefix)
+            result.told = _told(index, out, prefix)
             break
     for (name, which), total in statistics.sums.items():
         if which == "scale" and total.steps:
@@ -193,6 +205,18 @@ def _add_gradient(statistics: _Statistics, name: str, runtime: Any, samples: lis
     if power > 0:
         powers = [float((sample * sample).sum()) / power for sample in samples[half:]]
         statistics.add(name, "squared size", float((got * got).sum()) / power, powers)
+
+
+def _told(step: int, out: tuple[str, str, _Sum], prefix: str) -> str:
+    name, which, total = out
+    what = "the loss" if name == LOSS else f"the {which} of the gradient of {name}"
+    what = what.replace(f" of {name}", f" of {name.removeprefix(prefix)}")
+    mean = total.deviation / max(1, total.steps)
+    over = "at step 0" if step == 0 else f"over steps 0 to {step}"
+    return (
+        f"{what} is {mean:+.2g} off eager's {over}, {total.score:.1f} standard deviations of what "
+        f"chance explains (limit {LIMIT:g})"
+    )
 
 
 def _divergence(step: int, out: tuple[str, str, _Sum], prefix: str) -> Divergence:

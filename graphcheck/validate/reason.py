@@ -8,7 +8,7 @@ from graphcheck.graph.types import Source
 from graphcheck.runtime.lower import Instruction, Lowered
 from graphcheck.runtime.types import RunFailure, Trace
 from graphcheck.validate.compare import LOSS, Comparison
-from graphcheck.validate.types import Divergence, StaleOutput
+from graphcheck.validate.types import Divergence, Shadow, StaleOutput
 
 __all__ = [
     "gradient_order",
@@ -58,13 +58,22 @@ def gradient_order(lowered: Lowered) -> tuple[str, ...]:
 
 
 def told_failure(failure: RunFailure, places: Mapping[int, Instruction]) -> str:
-    """The failure's sentence, with the module of the instruction that ran."""
-    known = places.get(failure.instruction) if failure.instruction is not None else None
-    if known is None or not known.source.module:
-        return failure.message
-    where = locate(known.source.module, place(known.source))
+    """The failure's sentence, with the modules of the instruction or the operators it is about."""
     told = failure.message.rstrip(".")
-    return told if known.source.module in told else f"{told},{where}"
+    if failure.instruction is not None:
+        known = [places[failure.instruction]] if failure.instruction in places else []
+    else:
+        named = [i for i in places.values() if i.op and i.op in failure.message]
+        known = [i for i in named if failure.op in ("", i.op)]
+    where = {
+        i.source.module: locate(i.source.module, place(i.source)).removeprefix(" at ")
+        for i in known
+        if i.source.module
+    }
+    if not where:
+        return told
+    more = f" and {len(where) - 3} more" if len(where) > 3 else ""
+    return f"{told}, at {', '.join(list(where.values())[:3])}{more}"
 
 
 def told_divergence(divergence: Divergence) -> str:
@@ -86,15 +95,20 @@ def told_verdict(
     places: Mapping[int, Instruction],
     stale: Sequence[StaleOutput],
     wanted: int,
+    shadowed: Shadow | None = None,
 ) -> tuple[str, str]:
     """The verdict and its reason: match, drift or diverged; not run when training stopped early."""
-    roots = [output for output in stale if output.caused_by is None]
-    because = "".join(
-        f"; {root.op}{locate(root.module)} depends on what its memory held before"
-        for root in roots[:3]
-    )
+    because = _because(stale, shadowed)
     if comparison.first_locked is not None:
-        return "diverged", told_divergence(comparison.first_locked) + because
+        told = comparison.told or told_divergence(comparison.first_locked)
+        if not because and comparison.names_shifted:
+            because = "; the program's training metadata gives gradients the names of others"
+        elif not because and shadowed is not None and shadowed.checked:
+            because = (
+                "; every instruction that could be checked computes what eager computes from its "
+                "inputs, so the fault is in how the program is put together"
+            )
+        return "diverged", told + because
     done = len(trace.steps)
     if trace.failure is not None or done < wanted:
         told = told_failure(trace.failure, places) if trace.failure else "no reason was given"
@@ -109,4 +123,25 @@ def told_verdict(
         )
     count = len(comparison.worst)
     told = f"the loss and {count} gradient{'s' if count != 1 else ''}"
-    return "match", f"{told} agree with eager at each of {done} steps{because}"
+    how = " in distribution" if comparison.by_distribution else ""
+    return "match", f"{told} agree with eager{how} at each of {done} steps{because}"
+
+
+def _because(stale: Sequence[StaleOutput], shadowed: Shadow | None) -> str:
+    """The instructions at fault: the first that is wrong, or else those with stale outputs."""
+    roots = {output.instruction: output for output in stale if output.caused_by is None}
+    if shadowed is not None and shadowed.wrong:
+        first = shadowed.wrong[0]
+        why = first.detail
+        if not why and first.instruction in roots:
+            why = "its result depends on what its memory held before"
+        others = len(shadowed.wrong) - 1
+        more = f", and {others} more" if others else ""
+        return (
+            f"; first wrong instruction: {first.instruction}, {first.op}"
+            f"{locate(first.module, first.source)}{f': {why}' if why else ''}{more}"
+        )
+    return "".join(
+        f"; {root.op}{locate(root.module, root.source)} depends on what its memory held before"
+        for root in list(roots.values())[:3]
+    )

@@ -19,9 +19,10 @@ from graphcheck.errors import ModelError, UsageError
 from graphcheck.options import ValidateOptions
 from graphcheck.runtime.devices.interface import device
 from graphcheck.runtime.lower import Instruction, Lowered, lower
-from graphcheck.runtime.types import Trace, TrainRequest
+from graphcheck.runtime.types import InstructionDump, Trace, TrainRequest
 from graphcheck.validate.batches import device_batches, eager_batches
-from graphcheck.validate.compare import Comparison, compare
+from graphcheck.validate.compare import LOSS, Comparison, compare
+from graphcheck.validate.emitted import dump_bytes
 from graphcheck.validate.ladder import Ladder
 from graphcheck.validate.oracle import Oracle
 from graphcheck.validate.random_ops import compare_statistics, random_instructions, told_random
@@ -29,14 +30,20 @@ from graphcheck.validate.reason import (
     gradient_order,
     locate,
     stale_outputs,
+    told_divergence,
     told_failure,
     told_verdict,
 )
-from graphcheck.validate.types import StaleOutput, Verdict
+from graphcheck.validate.replay import Replayed, replay
+from graphcheck.validate.shadow import shadow
+from graphcheck.validate.types import Shadow, StaleOutput, Verdict
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
 __all__ = ["validate_workload"]
+
+_DUMP_LIMIT = 2**30
+"""Bytes a dump of all instructions may take."""
 
 Train = Callable[[TrainRequest], Trace]
 
@@ -136,9 +143,9 @@ class _Run:
         progress("training in eager PyTorch and comparing")
         start = time.monotonic()
         random = random_instructions(lowered)
+        shadowed: Shadow | None = None
         if random:
-            comparison = compare_statistics(trace, self.locked, prefix=self.workload.prefix)
-            self.notes += told_random(random)
+            comparison, shadowed = self._compare_random(request, lowered, trace, random)
         else:
             comparison = compare(
                 trace,
@@ -148,18 +155,93 @@ class _Run:
                 prefix=self.workload.prefix,
             )
             comparison = self._other_memory(request, lowered, stale, comparison)
+            if comparison.first_locked is not None:
+                shadowed = self._shadow(request, lowered, comparison.first_locked.step)
+            else:
+                self.ladder.skipped("shadow", "no step diverged")
         compared = time.monotonic() - start
         self.notes += comparison.notes
         self._overhead(trace, seconds, compared)
-        verdict, reason = told_verdict(comparison, trace, places, stale, self.options.steps)
+        verdict, reason = told_verdict(
+            comparison, trace, places, stale, self.options.steps, shadowed
+        )
         if verdict == "match":
-            told = f"{comparison.locked_steps} steps" if comparison.locked_steps else ""
-            self.ladder.passed("compare", compared, told)
+            self.ladder.passed("compare", compared, f"{comparison.locked_steps} steps")
         else:
             self.ladder.failed("compare", reason, compared)
-        return self._shadow(
-            request, lowered, comparison, self._answer(verdict, reason, trace, comparison, stale)
+        answer = self._answer(verdict, reason, trace, comparison, stale)
+        if shadowed is None:
+            return answer
+        first = shadowed.wrong[0] if shadowed.wrong else None
+        return replace(answer, first_wrong=first, shadow_checked=True)
+
+    def _compare_random(
+        self,
+        request: TrainRequest,
+        lowered: Lowered,
+        trace: Trace,
+        random: tuple[Instruction, ...],
+    ) -> tuple[Comparison, Shadow | None]:
+        """Replay of step 0 with the runtime's own draws, its shadow, and all steps by distribution.
+
+        A divergence under replay is the more exact one, and is told before one by distribution.
+        """
+        prefix = self.workload.prefix
+        shadowed = None
+        dump = self._dump(request, lowered, 0)
+        if isinstance(dump, str):
+            self.ladder.skipped("shadow", dump)
+            replayed = Replayed(why_not=dump)
+        else:
+            replayed = replay(
+                lowered, dump, random, self.locked, told=lambda name: name.removeprefix(prefix)
+            )
+            shadowed = self._shadow_stage(shadow(lowered, dump))
+        comparison = compare_statistics(trace, self.locked, prefix=prefix)
+        self.notes.append(told_random(random, replayed, comparison.locked_steps))
+        if replayed.divergence is not None and not replayed.translated:
+            comparison.first_locked = replayed.divergence
+            comparison.told = f"with the same draws, {told_divergence(replayed.divergence)}"
+        if replayed.errors and not replayed.translated:
+            comparison.worst = {name: e for name, e in replayed.errors.items() if name != LOSS}
+        return comparison, shadowed
+
+    def _shadow(self, request: TrainRequest, lowered: Lowered, step: int) -> Shadow | None:
+        """Shadow execution of the step that diverged."""
+        progress(f"running the instructions of step {step} in eager PyTorch")
+        dump = self._dump(request, lowered, step)
+        if isinstance(dump, str):
+            self.ladder.skipped("shadow", dump)
+            return None
+        return self._shadow_stage(shadow(lowered, dump, step))
+
+    def _dump(
+        self, request: TrainRequest, lowered: Lowered, step: int
+    ) -> tuple[InstructionDump, ...] | str:
+        """All instructions of a step as the runtime ran them, or why there is no such thing."""
+        size = dump_bytes(lowered)
+        if size > _DUMP_LIMIT:
+            return f"NOT CHECKED: a dump of all instructions takes {size / 2**30:.1f} GiB"
+        trace = self.train(
+            replace(request, steps=step + 1, dump_step=step, detect_stale=False, record=False)
         )
+        if trace.dump:
+            return trace.dump
+        return trace.failure.message if trace.failure else "the device gave no dump"
+
+    def _shadow_stage(self, shadowed: Shadow) -> Shadow:
+        left = f", {len(shadowed.unchecked)} NOT CHECKED" if shadowed.unchecked else ""
+        for index, op, why in shadowed.unchecked[:5]:
+            self.notes.append(f"shadow execution: instruction {index} ({op}) NOT CHECKED, {why}")
+        if shadowed.wrong:
+            told = ", ".join(
+                f"{w.instruction} {w.op}{locate(w.module, w.source)}" for w in shadowed.wrong[:4]
+            )
+            more = f" and {len(shadowed.wrong) - 4} more" if len(shadowed.wrong) > 4 else ""
+            self.ladder.failed("shadow", f"wrong from the same inputs: {told}{more}{left}")
+        else:
+            self.ladder.passed("shadow", detail=f"{shadowed.checked} instructions right{left}")
+        return shadowed
 
     def _runtime_stages(self, trace: Trace, places: dict[int, Instruction], seconds: float) -> None:
         failure = trace.failure
@@ -238,11 +320,6 @@ class _Run:
         if bare > 0:
             total = (train_seconds + compare_seconds) / len(times)
             self.overhead["times the bare step"] = total / bare
-
-    def _shadow(
-        self, request: TrainRequest, lowered: Lowered, comparison: Comparison, verdict: Verdict
-    ) -> Verdict:
-        return replace(verdict, stages=self.ladder.stages())
 
     def _answer(
         self,

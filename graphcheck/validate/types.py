@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Divergence", "Stage", "StaleOutput", "Verdict", "WrongInstruction"]
+__all__ = ["Divergence", "Shadow", "Stage", "StaleOutput", "Verdict", "WrongInstruction"]
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,18 @@ class WrongInstruction:
     error: float = 0.0
     tolerance: float = 0.0
     detail: str = ""
+
+
+@dataclass
+class Shadow:
+    """Result of shadow execution: `wrong` in order of execution, `checked` a count.
+
+    `unchecked` are instruction, op and reason.
+    """
+
+    wrong: list[WrongInstruction] = field(default_factory=list)
+    checked: int = 0
+    unchecked: list[tuple[int, str, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
