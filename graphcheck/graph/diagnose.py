@@ -44,8 +44,8 @@ def diagnose_export(error: BaseException, workload: Workload) -> Problem:
         return known
     decoded = _decode_export(error)
     seen = examine(workload)
-    found = [*_fatal(workload), *_from_examination(seen, workload)]
-    if decoded is None and not found:
+    found = _all_problems(seen, workload)
+    if decoded is None and not any(problem.fatal for problem in found):
         what = f"{workload.root_type} runs in eager PyTorch but cannot be exported"
         decoded = Problem(
             "GC003",
@@ -74,9 +74,9 @@ def diagnose_joint(error: BaseException, workload: Workload, exported: Any) -> P
     if known is not None:
         return known
     seen = examine(workload)
-    found = [*_fatal(workload), *_from_examination(seen, workload)]
-    if not found:
-        found = [_decode_joint(error, workload, exported)]
+    found = _all_problems(seen, workload)
+    if not any(problem.fatal for problem in found):
+        found.insert(0, _decode_joint(error, workload, exported))
     return _together(found)
 
 
@@ -118,9 +118,14 @@ def _known_error(error: BaseException) -> Problem | None:
     return None
 
 
-def _fatal(workload: Workload) -> Iterator[Problem]:
-    """What `precheck` finds; hidden modules come last, they rarely are the reason."""
-    return iter(sorted(precheck(workload), key=lambda problem: not problem.fatal))
+def _all_problems(seen: Examination, workload: Workload) -> list[Problem]:
+    """Fatal ones first; what `precheck` finds besides is rarely the reason of a failure."""
+    before = precheck(workload)
+    return [
+        *(problem for problem in before if problem.fatal),
+        *_from_examination(seen, workload),
+        *(problem for problem in before if not problem.fatal),
+    ]
 
 
 def _together(problems: Iterable[Problem]) -> Problem:

@@ -14,9 +14,9 @@ RULE = Rule(
     summary="Modules are kept in a plain Python list, tuple, set or dict.",
     explanation="""\
 `nn.Module` finds its submodules among its attributes. Modules inside a plain Python container are
-not found: `parameters()` does not list theirs, an optimizer does not train them, `state_dict()` does
-not save them, and export freezes their weights into the graph as constants. Nothing fails and the
-loss may even fall, because the other layers learn.
+not found: `parameters()` does not list theirs, an optimizer does not train them, `state_dict()`
+does not save them, and export freezes their weights into the graph as constants. Nothing fails and
+the loss may even fall, because the other layers learn.
 
 Use `nn.ModuleList` or `nn.ModuleDict` (for parameters `nn.ParameterList`, `nn.ParameterDict`).
 """,

@@ -21,6 +21,7 @@ __all__ = [
     "calling_frame",
     "describe_exception",
     "is_out_of_memory",
+    "printable",
     "running_user_code",
     "shown_path",
     "user_frame",
@@ -48,8 +49,14 @@ def shown_path(path: str) -> str:
     try:
         relative = os.path.relpath(path)
     except ValueError:
-        return path
-    return path if relative.startswith("..") else relative
+        return printable(path)
+    return printable(path if relative.startswith("..") else relative)
+
+
+def printable(text: str) -> str:
+    """One line without control characters: runs of space become one, others are escaped."""
+    text = " ".join(text.split())
+    return text if text.isprintable() else repr(text)[1:-1]
 
 
 @lru_cache(maxsize=1)
@@ -77,7 +84,7 @@ def user_frame(
     """
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         text = error.text or linecache.getline(error.filename, error.lineno)
-        return Frame(shown_path(error.filename), error.lineno, " ".join(text.split()), "")
+        return Frame(shown_path(error.filename), error.lineno, printable(text), "")
     return _innermost(traceback.walk_tb(trace), folder)
 
 
@@ -104,7 +111,7 @@ def _innermost(frames: Iterable[tuple[FrameType, int]], folder: str) -> Frame | 
             continue
         if is_library and f"{os.sep}torch{os.sep}" in name:
             continue
-        code = " ".join(linecache.getline(name, lineno).split())
+        code = printable(linecache.getline(name, lineno))
         frame = Frame(shown_path(name), lineno, code, summary.f_code.co_name)
         if is_library:
             library = frame
@@ -123,7 +130,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 def describe_exception(error: BaseException, limit: int = 400) -> str:
     """`NameError: name 'foo' is not defined`: one line, never longer than `limit`."""
     try:
-        text = " ".join(str(error).split())
+        text = printable(str(error))
     except Exception:
         text = ""
     name = type(error).__name__

@@ -298,7 +298,7 @@ def test_usage(write, request_, message, hint):
 def test_live_modules():
     with pytest.raises(UsageError, match=r"^The model is of type function, not a torch\.nn"):
         from_module(lambda x: x, torch.ones(1))
-    with pytest.raises(UsageError, match="^loss is of type int, which cannot be called"):
+    with pytest.raises(UsageError, match=r"^loss is of type int, which cannot be called"):
         from_module(nn.Linear(2, 2), torch.ones(1, 2), loss=3)  # type: ignore[arg-type]
     with pytest.raises(ModelError) as caught:
         from_module(nn.Linear(2, 2))

@@ -10,7 +10,7 @@ from graphcheck.errors import ModelError, UsageError
 from graphcheck.workload.request import WorkloadRequest
 from graphcheck.workload.targets.importing import import_file, loaded_from
 from graphcheck.workload.targets.interface import Loaded, TargetKind
-from graphcheck.workload.user_code import shown_path
+from graphcheck.workload.user_code import printable, shown_path
 
 __all__ = ["KIND"]
 
@@ -32,10 +32,11 @@ def _matches(target: str) -> bool:
 
 def _load(request: WorkloadRequest) -> Loaded:
     path, name = _split(request.target)
+    shown = printable(path)
     if name is not None and not all(part.isidentifier() for part in name.split(".")):
         raise UsageError(
             f"{request.target!r} does not name a class, function or object after the colon.",
-            f"Write `{path}:Net`, or `{path}` alone.",
+            f"Write `{shown}:Net`, or `{shown}` alone.",
         )
     try:
         file = Path(path).resolve()
@@ -46,13 +47,13 @@ def _load(request: WorkloadRequest) -> Loaded:
     if is_folder:
         files = sorted(entry.name for entry in file.glob("*.py"))[:3]
         example = os.path.join(path, files[0]) if files else os.path.join(path, "model.py")
-        raise ModelError(f"{path} is a folder, not a model file.", f"Name the file: `{example}`.")
+        raise ModelError(f"{shown} is a folder, not a model file.", f"Name the file: `{example}`.")
     if not exists:
         raise ModelError(
-            f"There is no file {path} (looked in {os.getcwd()}).", "Check the path of the model."
+            f"There is no file {shown} (looked in {os.getcwd()}).", "Check the path of the model."
         )
     if file.suffix != ".py":
-        raise ModelError(f"{path} is not a Python file.", "Give a file that ends in .py.")
+        raise ModelError(f"{shown} is not a Python file.", "Give a file that ends in .py.")
     module = import_file(file)
     return loaded_from(module, name or "", shown_path(str(file)), str(file.parent), request)
 

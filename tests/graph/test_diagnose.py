@@ -1,0 +1,404 @@
+"""Failures of export and of joint capture, told in words of the user's program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import broken_models
+import pytest
+import torch
+
+from graphcheck.errors import ModelError
+from graphcheck.graph.capture import trace
+from graphcheck.graph.custom_functions import lost_backward
+from graphcheck.graph.diagnose import diagnose_export, diagnose_worker, precheck
+from graphcheck.process import WorkerFailure
+from graphcheck.rules.interface import all_rules, rule_by_code
+from graphcheck.workload.load import from_module
+from graphcheck.workload.types import Workload
+
+HERE = Path(__file__).parent
+X = torch.linspace(-1, 1, 32).reshape(4, 8)
+
+
+@pytest.fixture(autouse=True)
+def _here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(HERE)
+
+
+def place(name: str, code: str) -> str:
+    """`broken_models.py:12 `code`` of the first such line in class `name`."""
+    lines = (HERE / "broken_models.py").read_text().splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith(f"class {name}("))
+    line = next(i for i in range(start, len(lines)) if lines[i].strip() == code)
+    return f"broken_models.py:{line + 1} `{code}`"
+
+
+def workload(name: str, *inputs: object, **options: object) -> Workload:
+    torch.manual_seed(0)
+    module = getattr(broken_models, name)()
+    return Workload(module, inputs or (X,), root_type=name, target=name, **options)  # type: ignore
+
+
+def failure(name: str, *inputs: object, **options: object) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        trace(workload(name, *inputs, **options))
+    return caught.value
+
+
+CONTROL_FLOW = (
+    "Use torch.where or torch.clamp instead of Python's control flow, decide from shapes, or move "
+    "the check in front of the model."
+)
+WRITTEN = (
+    "Use a changed copy of it in forward, keep running values in a buffer, or change it in the "
+    "training loop between steps."
+)
+CASES = [
+    (
+        "If",
+        "GC004",
+        "An `if` depends on the values of a tensor, which are not known while tracing ({}).",
+        "if y.sum() > 0:",
+        CONTROL_FLOW,
+    ),
+    (
+        "While",
+        "GC004",
+        "A `while` depends on the values of a tensor, which are not known while tracing ({}).",
+        "while y.abs().max() > 1:",
+        CONTROL_FLOW,
+    ),
+    (
+        "Assert",
+        "GC004",
+        "An `assert` depends on the values of a tensor, which are not known while tracing ({}).",
+        "assert not torch.isnan(y).any()",
+        CONTROL_FLOW,
+    ),
+    (
+        "LoopBound",
+        "GC004",
+        "A loop depends on the values of a tensor, which are not known while tracing ({}).",
+        "for _ in range(int(x.abs().max().item())):",
+        CONTROL_FLOW,
+    ),
+    (
+        "WritesInPlace",
+        "GC008",
+        "Parameter fc.weight is written in place by clamp_ in forward ({}).",
+        "self.fc.weight.clamp_(-1, 1)",
+        WRITTEN,
+    ),
+    (
+        "WritesData",
+        "GC008",
+        "Parameter fc.weight is written in place by mul_ in forward ({}).",
+        "self.fc.weight.data.mul_(0.9)",
+        WRITTEN,
+    ),
+    (
+        "ReplacesData",
+        "GC008",
+        "Parameter fc.weight is replaced by another tensor in forward.",
+        "",
+        WRITTEN,
+    ),
+    (
+        "NotScalar",
+        "GC005",
+        "The loss (output 0) has the shape [4, 8]; it must be a scalar ({}).",
+        "return self.fc(x).square()",
+        "Reduce it with .mean() or .sum(). If it is a prediction, add a loss with --loss, or with "
+        "get_loss() and get_example_targets() in the model file.",
+    ),
+    (
+        "OneElement",
+        "GC005",
+        "The loss (output 0) is int64[]; only a real floating-point number can be differentiated "
+        "({}).",
+        "return self.fc(x).argmax()",
+        "Return the loss before argmax, rounding or a cast to integers.",
+    ),
+    (
+        "PythonNumber",
+        "GC005",
+        "The loss (output 0) is a float, not a tensor.",
+        "",
+        "Return the loss as a tensor; do not call .item() or float() on it.",
+    ),
+    (
+        "LossSecond",
+        "GC006",
+        "The loss is output 1 ([1]), but training differentiates output 0, which is float32[4,8] "
+        "({}).",
+        "y = self.fc(x)",
+        "Return the loss first and detach the others: `return loss, logits.detach()`; in a dict, "
+        "put the loss first.",
+    ),
+    (
+        "LossInDict",
+        "GC006",
+        "The loss is output 1 (['loss']), but training differentiates output 0, which is "
+        "float32[4,8] ({}).",
+        'return {"logits": y.detach(), "loss": y.sum()}',
+        "Return the loss first and detach the others: `return loss, logits.detach()`; in a dict, "
+        "put the loss first.",
+    ),
+    (
+        "NotDetached",
+        "GC006",
+        "Besides the loss, output 1 ([1]) still requires a gradient; only output 0 is "
+        "differentiated.",
+        "",
+        "Detach every output but the loss: `return loss, logits.detach()`.",
+    ),
+    (
+        "Detached",
+        "GC007",
+        "The loss does not depend on any trainable parameter: the last gradient is cut by detach "
+        "({}).",
+        "y = self.fc(x).detach()",
+        "Remove the cut, or use the trained layers on the way to the loss.",
+    ),
+    (
+        "NoGrad",
+        "GC007",
+        "The loss does not depend on any trainable parameter: gradients are switched off "
+        "(torch.no_grad) where it is computed ({}).",
+        "return self.fc(x).sum()",
+        "Remove the cut, or use the trained layers on the way to the loss.",
+    ),
+    (
+        "NotUsed",
+        "GC007",
+        "The loss does not depend on any trainable parameter: none is used on the way to it.",
+        "",
+        "Remove the cut, or use the trained layers on the way to the loss.",
+    ),
+    (
+        "Frozen",
+        "GC007",
+        "Frozen has nothing to train: none of its 2 parameters has requires_grad=True.",
+        "",
+        "Unfreeze the parameters to train: module.requires_grad_(True).",
+    ),
+    (
+        "WrongShape",
+        "GC002",
+        "forward failed on the example inputs: RuntimeError: mat1 and mat2 shapes cannot be "
+        "multiplied (4x3 and 8x8) ({}).",
+        "return self.fc(x[:, :3]).sum()",
+        "Give inputs that forward accepts; it fails in ordinary PyTorch, too.",
+    ),
+    (
+        "NoDerivative",
+        "GC011",
+        "The operator _unique2 has no derivative ({}).",
+        "return torch.unique(self.fc(x)).sum()",
+        "Replace it, or detach its input if no gradient has to flow through it.",
+    ),
+    (
+        "Scripted",
+        "GC003",
+        "Scripted runs in eager PyTorch but cannot be exported: TypeError: Linear.forward() takes "
+        "2 positional arguments but 3 were given ({}).",
+        "return self.scripted(self.fc(x)).sum()",
+        "Replace the named operation by tensor operations, or move it out of forward.",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "message", "line", "hint"), CASES, ids=[case[0] for case in CASES]
+)
+def test_the_culprit_is_named(name, code, message, line, hint):
+    error = failure(name)
+    expected = message.format(place(name, line)) if line else message
+    assert (error.code, error.message, error.hint) == (code, expected, hint)
+    assert error.others == ()
+
+
+def test_max_norm():
+    error = failure("MaxNorm", torch.tensor([0, 1]))
+    assert error.code == "GC008"
+    assert error.message == (
+        "Parameter embed.weight is written in place by embedding_renorm_ in forward "
+        f"({place('MaxNorm', 'return self.embed(i).sum()')}). Embedding(max_norm=...) does this."
+    )
+
+
+def test_ctc_loss():
+    lengths = torch.tensor([6, 6]), torch.tensor([3, 3])
+    error = failure("Ctc", torch.randn(6, 2, 8), torch.randint(1, 5, (2, 3)), *lengths)
+    line = place("Ctc", "return self.loss(scores, target, lengths, target_lengths)")
+    assert error.code == "GC003"
+    assert error.message == (
+        "The shape of the result of aten._ctc_loss.Tensor depends on the data, so the graph "
+        f"cannot be recorded ({line})."
+    )
+    assert error.hint == "CTC loss is such an operator: compute it outside the exported model."
+
+
+def test_a_dynamic_batch_that_the_code_fixes():
+    batch = torch.export.Dim("batch", min=2)
+    error = failure("FixedBatch", dynamic_shapes={"x": {0: batch}})
+    assert error.code == "GC003"
+    assert error.message == ("The dim 'batch' was declared dynamic, but the code fixes it to 4.")
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("sum", "Input `mode` of forward is of type str ('sum'), not a tensor."),
+        (3, "Input `mode` of forward is of type int (3), not a tensor."),
+        (None, "Input `mode` of forward is None, not a tensor."),
+        ([X, 2.5], "Input `mode[1]` of forward is of type float (2.5), not a tensor."),
+        (X.numpy(), "Input `mode` of forward is of type ndarray, not a tensor."),
+        (object(), "Input `mode` of forward is of type object, not a tensor."),
+    ],
+)
+def test_inputs_that_are_no_tensors(value, message):
+    subject = workload("Mode", X, value)
+    (problem,) = precheck(subject)
+    assert (problem.code, problem.message, problem.fatal) == ("GC009", message, True)
+    with pytest.raises(ModelError) as caught:
+        trace(subject)
+    assert (caught.value.code, caught.value.message) == ("GC009", message)
+
+
+def test_hidden_modules():
+    (problem,) = precheck(workload("HiddenList"))
+    line = place("HiddenList", "self.blocks = [nn.Linear(8, 8), nn.Linear(8, 8)]").partition(" ")[0]
+    assert problem.code == "GC010"
+    assert problem.message == (
+        f"`blocks` is a plain list ({line}), so its parameters are not registered and will not be "
+        "trained: blocks[0].weight, blocks[0].bias, blocks[1].weight, blocks[1].bias (144 values)."
+    )
+    assert problem.hint == "Use nn.ModuleList (for bare parameters nn.ParameterList)."
+    assert (problem.fatal, problem.module) == (False, "blocks")
+    assert (Path(problem.file).name, problem.line) == ("broken_models.py", int(line.split(":")[1]))
+
+
+def test_hidden_modules_in_nested_containers():
+    found = {problem.module: problem for problem in precheck(workload("HiddenDict"))}
+    assert sorted(found) == ["heads", "inner.0.blocks"]
+    assert "trained: heads['a'][0].weight, heads['a'][0].bias (9 values)." in found["heads"].message
+    assert found["heads"].hint == "Use nn.ModuleDict (for bare parameters nn.ParameterDict)."
+
+
+def test_hidden_modules_are_named_without_the_wrapper():
+    module = broken_models.HiddenList()
+    (problem,) = precheck(from_module(module, X, loss="mean"))
+    assert problem.module == "blocks"
+
+
+def test_a_model_of_hidden_modules_only():
+    error = failure("OnlyHidden")
+    assert error.message == "OnlyHidden has nothing to train: it has no parameters."
+    assert [other.code for other in error.others] == ["GC010"]
+
+
+@pytest.mark.parametrize("name", ["Healthy", "RegisteredList", "HonestFunction"])
+def test_healthy_models_pass(name):
+    subject = workload(name)
+    assert precheck(subject) == []
+    assert trace(subject).no_gradient == ()
+
+
+def test_library_modules_hide_nothing():
+    module = torch.nn.Sequential(
+        torch.nn.LSTM(8, 8), torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(8, 8))
+    )
+    assert precheck(Workload(module, (X,), root_type="Sequential")) == []
+
+
+def test_several_problems_are_told_together():
+    error = failure("ManyFaults")
+    assert [error.code, *(other.code for other in error.others)] == [
+        "GC004",
+        "GC008",
+        "GC005",
+        "GC010",
+    ]
+    assert place("ManyFaults", "self.fc.bias.zero_()") in error.others[0].message
+
+
+def test_the_diagnosis_leaves_the_model_alone():
+    subject = workload("ManyFaults")
+    before = {name: value.clone() for name, value in subject.module.state_dict().items()}
+    with pytest.raises(ModelError):
+        trace(subject)
+    after = subject.module.state_dict()
+    assert all(torch.equal(value, after[name]) for name, value in before.items())
+
+
+def test_a_straight_through_estimator_loses_its_gradient():
+    subject = workload("StraightThrough")
+    (problem,) = precheck(subject)
+    line = place("StraightThrough", "return Round.apply(self.fc(x)).sum()")
+    assert (problem.code, problem.fatal) == ("GC013", False)
+    assert problem.message == (
+        f"The backward of the custom autograd.Function Round is lost in export ({line}): it is "
+        "replaced by the derivative of its forward, and the gradient of fc.weight is off by 1 of "
+        "its largest entry (2 parameters are affected)."
+    )
+
+
+def test_the_joint_graph_does_lose_it():
+    """What GC013 says is what torch does: the gradients in the joint graph are zero."""
+    from graphcheck.graph.arguments import joint_arguments
+
+    subject = workload("StraightThrough")
+    traced = trace(subject)
+    outputs = traced.joint.graph_module(*joint_arguments(traced, subject))
+    assert lost_backward(subject) is not None
+    assert all(float(gradient.abs().max()) == 0 for gradient in outputs[1:])
+
+
+def test_out_of_memory():
+    error = diagnose_export(
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), workload("Healthy")
+    )
+    assert (error.code, error.message) == (
+        "GC012",
+        "Tracing asked for more memory than there is.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("worker", "code", "message"),
+    [
+        (
+            WorkerFailure("timeout", "no end after 60 s", "loading model.py", ""),
+            "GC012",
+            "model.py was stopped while loading model.py: no end after 60 s.",
+        ),
+        (
+            WorkerFailure("memory", "was killed by SIGKILL", "", ""),
+            "GC012",
+            "model.py was stopped: it took more memory than there is.",
+        ),
+        (
+            WorkerFailure("crash", "was killed by SIGSEGV", "exporting the model", "a\nlast\n\n"),
+            "GC001",
+            "model.py ended its process while exporting the model: it was killed by SIGSEGV. Its "
+            "last words: last",
+        ),
+    ],
+)
+def test_a_worker_without_an_answer(worker, code, message):
+    error = diagnose_worker(worker, "model.py")
+    assert (error.code, error.message) == (code, message)
+
+
+def test_every_code_has_a_rule_that_explains_it():
+    codes = [rule.code for rule in all_rules() if rule.code.startswith("GC0")]
+    assert codes == [f"GC{number:03}" for number in range(1, 14)]
+    for code in codes:
+        rule = rule_by_code(code)
+        assert rule is not None
+        assert len(rule.explanation) > 300
+        assert rule.example
+        assert rule.summary.endswith(".")
+        assert max(len(line) for line in rule.explanation.splitlines()) <= 100
