@@ -27,6 +27,7 @@ __all__ = [
     "PteProgram",
     "PteValue",
     "TrainingMetadata",
+    "read_before_written",
     "read_pte",
 ]
 
@@ -92,6 +93,34 @@ def read_pte(source: Path | str | bytes) -> PteProgram:
         raise ModelError(
             f"{name} is a damaged ExecuTorch program: {error}", "Export the model again."
         ) from None
+
+
+def read_before_written(method: PteMethod) -> tuple[int, ...]:
+    """Planned tensors an instruction reads though nobody wrote them and the file has no data.
+
+    A mutated buffer that was exported without its initial state is one: it starts with whatever
+    the app's memory holds, zeros in most. Views are known by their place. Programs with jumps
+    are taken in the order of their instructions.
+    """
+    planned = [v for v in method.values if v.initialized or v.index in method.inputs]
+    known = {
+        (value.allocation.memory_id, value.allocation.offset)
+        for value in planned
+        if value.allocation
+    }
+    found: dict[int, None] = {}
+    for instruction in method.instructions:
+        for index in instruction.reads:
+            for tensor in method.tensors(index):
+                value = method.values[tensor]
+                place = value.allocation
+                if place and value.nbytes and (place.memory_id, place.offset) not in known:
+                    found.setdefault(tensor)
+        for index in instruction.writes:
+            place = method.values[index].allocation
+            if place:
+                known.add((place.memory_id, place.offset))
+    return tuple(found)
 
 
 def _program_bytes(data: bytes, name: str) -> bytes:

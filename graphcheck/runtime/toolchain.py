@@ -14,7 +14,7 @@ from graphcheck.errors import DeviceError
 from graphcheck.process import describe_exit, run_command
 from graphcheck.runtime.libraries import RuntimeLibraries
 
-__all__ = ["Compiler", "compile_flags", "compile_program", "find_compiler", "link_flags"]
+__all__ = ["Compiler", "compile_flags", "compile_library", "compile_program", "find_compiler"]
 
 _CANDIDATES = ("c++", "g++", "clang++")
 _HINT = (
@@ -72,20 +72,6 @@ def compile_flags(libraries: RuntimeLibraries) -> list[str]:
     return ["-std=c++17", "-O1", "-fPIC", *includes, "-DC10_USING_CUSTOM_GENERATED_MACROS"]
 
 
-def link_flags(libraries: RuntimeLibraries) -> list[str]:
-    """Flags to link a program against the runtime and the kernels the wheel runs."""
-    folder = libraries.library_dir
-    return [
-        f"-L{folder}",
-        # Kernels register when their library is loaded; nothing refers to them by name.
-        "-Wl,--no-as-needed",
-        "-lexecutorch",
-        "-lexecutorch_kernels_optimized",
-        f"-Wl,-rpath,{folder}",
-        "-ldl",
-    ]
-
-
 def compile_program(
     compiler: Compiler,
     sources: Sequence[Path],
@@ -93,23 +79,51 @@ def compile_program(
     libraries: RuntimeLibraries,
     extra: Sequence[str] = (),
 ) -> None:
-    """Compile the sources side by side, with their objects beside `output`, and link them.
+    """Compile and link a program that runs with the runtime and the kernels of the wheel.
+
+    The sources are compiled side by side, with their objects beside `output`.
 
     Raises DeviceError with the compiler's first error.
     """
-    objects = [output.with_name(f"{source.stem}.o") for source in sources]
+    # Kernels register when their library is loaded; nothing refers to them by name.
+    link = ["-Wl,--no-as-needed", "-lexecutorch", "-lexecutorch_kernels_optimized", "-ldl"]
+    _compile(compiler, sources, output, libraries, extra, link)
+
+
+def compile_library(
+    compiler: Compiler,
+    sources: Sequence[Path],
+    output: Path,
+    libraries: RuntimeLibraries,
+    extra: Sequence[str] = (),
+) -> None:
+    """Compile a kernel library: loaded into a process, it registers in the runtime there.
+
+    Raises DeviceError with the compiler's first error.
+    """
+    _compile(compiler, sources, output, libraries, extra, ["-shared", "-lexecutorch"])
+
+
+def _compile(
+    compiler: Compiler,
+    sources: Sequence[Path],
+    output: Path,
+    libraries: RuntimeLibraries,
+    extra: Sequence[str],
+    link: Sequence[str],
+) -> None:
+    objects = [output.with_name(f"{output.stem}.{source.stem}.o") for source in sources]
 
     def compile_one(source: Path, target: Path) -> None:
         arguments = [*compile_flags(libraries), *extra, "-c", str(source), "-o", str(target)]
         _run(compiler, arguments, source.name)
 
-    with ThreadPoolExecutor(max_workers=len(objects)) as pool:
-        for done in [
-            pool.submit(compile_one, *pair) for pair in zip(sources, objects, strict=True)
-        ]:
+    with ThreadPoolExecutor(max_workers=min(len(objects), os.cpu_count() or 1)) as pool:
+        for done in [pool.submit(compile_one, *pair) for pair in zip(sources, objects, strict=True)]:
             done.result()
-    arguments = [*map(str, objects), "-o", str(output), *link_flags(libraries)]
-    _run(compiler, arguments, output.name)
+    folder = libraries.library_dir
+    places = [f"-L{folder}", f"-Wl,-rpath,{folder}"]
+    _run(compiler, [*map(str, objects), "-o", str(output), *places, *link], output.name)
 
 
 def _run(compiler: Compiler, arguments: list[str], what: str) -> None:
