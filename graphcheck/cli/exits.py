@@ -21,6 +21,8 @@ class FailOn(str, enum.Enum):
     NEVER = "never"
 
 
+_MODEL_STAGES = ("load the model", "export", "joint")
+"""The stages of validation before the runtime has a say."""
 _VERDICTS = {"drift": Severity.WARNING, "diverged": Severity.ERROR, "not run": Severity.ERROR}
 
 
@@ -37,7 +39,14 @@ def exit_code_of_report(report: Report, fail_on: FailOn, *, exit_zero: bool = Fa
 
 
 def exit_code_of_verdict(verdict: Verdict, fail_on: FailOn, *, exit_zero: bool = False) -> ExitCode:
-    """0 for a match, 1 for the rest; a drift counts as a warning, everything else as an error."""
+    """0 for a match, 3 when the model could not be loaded or exported, 1 for the rest.
+
+    A drift counts as a warning, everything else as an error. `exit_zero` does not forgive a model
+    that could not be exported.
+    """
+    broken = next((stage.name for stage in verdict.stages if stage.outcome == "fail"), "")
+    if verdict.verdict == "not run" and broken in _MODEL_STAGES:
+        return ExitCode.MODEL
     if verdict.verdict == "match" or exit_zero or fail_on is FailOn.NEVER:
         return ExitCode.OK
     # A verdict word that is not known here must not pass for validated.

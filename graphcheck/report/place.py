@@ -10,7 +10,7 @@ from pathlib import Path
 from graphcheck.graph.types import Source
 from graphcheck.rules.types import Finding
 
-__all__ = ["column_of", "inside", "place_of", "short_path"]
+__all__ = ["column_of", "inside", "place_of", "short_path", "shorten"]
 
 _PACKAGES = re.compile(r"^.*?[/\\](?:site|dist)-packages[/\\]")
 
@@ -32,6 +32,11 @@ def short_path(file: str, root: Path) -> str:
     if library != file:
         return library
     return inside(file, root) or file
+
+
+def shorten(sentence: str, root: Path) -> str:
+    """A sentence of another room with the paths in it relative to `root`."""
+    return sentence.replace(f"{os.path.abspath(root)}{os.sep}", "")
 
 
 def column_of(source: Source) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from graphcheck.report.ansi import Paint, closing, wrap
 from graphcheck.report.interface import Look
-from graphcheck.report.place import short_path
+from graphcheck.report.place import short_path, shorten
 from graphcheck.report.sparkline import sparkline, value_range
 from graphcheck.report.words import (
     counted,
@@ -51,7 +51,8 @@ def _ladder(verdict: Verdict, look: Look, paint: Paint) -> Iterator[str]:
         outcome = f"{stage.outcome:<7}"
         time = f" {stage.seconds:7.1f} s" if stage.seconds else " " * 10
         line = f"{outcome}  {stage.name:<{names}}{time}"
-        line = _columns(line, stage.detail, look.width) if stage.detail else line.rstrip()
+        detail = shorten(stage.detail, look.root)
+        line = _columns(line, detail, look.width) if detail else line.rstrip()
         yield line.replace(outcome, paint(outcome, _COLORS.get(stage.outcome, "dim"), "bold"), 1)
 
 
@@ -124,7 +125,7 @@ def _wrong(verdict: Verdict, look: Look) -> Iterator[str]:
             "wrong instructions: none, each computes what eager PyTorch does from its own inputs",
             look.width,
         )
-    elif verdict.losses:
+    elif verdict.losses and verdict.verdict != "match":
         yield wrap("wrong instructions: NOT CHECKED, shadow execution did not run", look.width)
 
 
@@ -168,9 +169,9 @@ def _rank(error: float) -> float:
 
 def _notes(verdict: Verdict, look: Look) -> Iterator[str]:
     for note in verdict.notes:
-        yield wrap(note, look.width, "note: ", "")
+        yield wrap(shorten(note, look.root), look.width, "note: ", "")
     if verdict.overhead and (look.verbosity > 0 or verdict.verdict != "not run"):
-        parts = ", ".join(f"{name} {number(value)}" for name, value in verdict.overhead.items())
+        parts = ", ".join(f"{name} {value:.3g}" for name, value in verdict.overhead.items())
         yield wrap(f"overhead: {parts}", look.width)
 
 
@@ -179,6 +180,6 @@ def _end(verdict: Verdict, look: Look, paint: Paint) -> Iterator[str]:
         run = f", {counted(verdict.steps, 'step')}" if verdict.steps else ""
         optimizer = f", {verdict.optimizer}" if verdict.optimizer else ""
         yield paint(wrap(f"{versions_line(verdict.versions)}{optimizer}{run}", look.width), "dim")
-    summary = f"{verdict.target}: {verdict_summary(verdict)}"
+    summary = shorten(f"{verdict.target}: {verdict_summary(verdict)}", look.root)
     color = _COLORS.get(verdict.verdict, "yellow")
     yield closing(summary, verdict_next_command(verdict), look.width, paint, color)

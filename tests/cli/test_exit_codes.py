@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from conftest import make_report, make_verdict
 from graphcheck.cli.exits import FailOn, exit_code_of_report, exit_code_of_verdict
 from graphcheck.errors import DeviceError, ExitCode, GraphcheckError, ModelError, UsageError
 from graphcheck.process import WorkerFailure
+from graphcheck.validate.types import Stage
 
 
 @pytest.mark.parametrize("form", ["text", "json", "github"])
@@ -176,3 +178,21 @@ def test_a_verdict_word_nobody_knows_is_no_match(fail_on: FailOn) -> None:
 
 def test_failed_wins_over_no_findings() -> None:
     assert exit_code_of_report(make_report(failed=True), FailOn.NEVER) == ExitCode.MODEL
+
+
+@pytest.mark.parametrize(
+    ("stage", "code"),
+    [("load the model", 3), ("export", 3), ("joint", 3), ("lower", 1), ("load", 1), ("train", 1)],
+)
+def test_not_run_because_of_the_model_is_another_code(stage: str, code: int) -> None:
+    stages = (Stage("before", "pass"), Stage(stage, "fail"), Stage("export", "not run"))
+    verdict = replace(make_verdict("not run"), stages=stages)
+    assert exit_code_of_verdict(verdict, FailOn.WARNING) == code
+    assert exit_code_of_verdict(verdict, FailOn.NEVER) == (3 if code == 3 else 0)
+
+
+def test_stages_of_the_model_are_stages_of_the_ladder() -> None:
+    from graphcheck.cli.exits import _MODEL_STAGES
+    from graphcheck.validate.ladder import STAGES
+
+    assert tuple(STAGES[:2]) == _MODEL_STAGES[1:]

@@ -43,6 +43,8 @@ _POOL = Finding(
     evidence=(
         "GCA-2026-0001: the probe ran on this runtime, relative gradient error 3.1e+04",
         "affects executorch >=0.6.0,<=1.5.1",
+        "a small network: losses 2.3, 12211.5",
+        "one program run twice gives another gradient",
     ),
     mends=(
         Mend(
@@ -160,7 +162,7 @@ VERDICTS = {
     "diverged": Verdict(
         target="model.py",
         verdict="diverged",
-        reason="the runtime leaves eager at step 0, in the gradient of conv1.weight",
+        reason=f"the runtime leaves eager at step 0, first at pool2 ({_MODEL}:18)",
         stages=_LADDER,
         steps=8,
         losses=(2.30954, 12211.5, 1.32747e24, float("inf"), *[float("nan")] * 4),

@@ -12,7 +12,7 @@ from graphcheck.graph.types import Source
 from graphcheck.report.ansi import wrap
 from graphcheck.report.formats.github import command
 from graphcheck.report.order import ordered
-from graphcheck.report.place import column_of, inside, place_of, short_path
+from graphcheck.report.place import column_of, inside, place_of, short_path, shorten
 from graphcheck.report.sparkline import sparkline
 from graphcheck.report.types import NotChecked, Report
 from graphcheck.report.words import counted, headline, next_command, report_summary, some_of
@@ -85,6 +85,13 @@ def test_places(tmp_path: Path) -> None:
     assert place_of(_FINDING, "torchvision:resnet18", tmp_path) == "torchvision:resnet18"
     here = replace(_FINDING, source=Source(file=file, line=7))
     assert place_of(here, "m.py", tmp_path) == "a/m.py:7"
+
+
+def test_paths_in_a_sentence_are_shortened(tmp_path: Path) -> None:
+    assert shorten(f"at pool ({tmp_path}/a/m.py:3) of {tmp_path}/b.py", tmp_path) == (
+        "at pool (a/m.py:3) of b.py"
+    )
+    assert shorten("at /other/m.py:3", tmp_path) == "at /other/m.py:3"
 
 
 def test_headline() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from graphcheck.report.interface import Format, Look
 from graphcheck.report.order import ordered
-from graphcheck.report.place import column_of, inside
+from graphcheck.report.place import column_of, inside, shorten
 from graphcheck.report.text_verdict import stale_sentence, wrong_sentence
 from graphcheck.report.types import Report
 from graphcheck.report.words import (
@@ -83,7 +83,7 @@ def verdict_github(verdict: Verdict, look: Look) -> str:
     """An annotation for the verdict and one for each instruction with a stale output."""
     title = f"graphcheck validate {verdict.target}"
     level = {"match": "notice", "drift": "warning"}.get(verdict.verdict, "error")
-    details = [verdict_summary(verdict)]
+    details = [shorten(verdict_summary(verdict), look.root)]
     for name, divergence in (
         ("training freely", verdict.first_free),
         ("weights reset before each step", verdict.first_locked),
@@ -103,7 +103,8 @@ def verdict_github(verdict: Verdict, look: Look) -> str:
         )
     following = verdict_next_command(verdict)
     tail = f" Next: {following}" if following else ""
-    lines.append(_log(f"{verdict.target}: {verdict_summary(verdict)}{tail}"))
+    summary = shorten(f"{verdict.target}: {verdict_summary(verdict)}", look.root)
+    lines.append(_log(f"{summary}{tail}"))
     return "\n".join(lines) + "\n"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from graphcheck.report.ansi import Paint, closing, wrap
 from graphcheck.report.interface import Format, Look
 from graphcheck.report.order import count_by_severity, ordered
-from graphcheck.report.place import place_of, short_path
+from graphcheck.report.place import place_of, short_path, shorten
 from graphcheck.report.text_verdict import verdict_text
 from graphcheck.report.types import Report
 from graphcheck.report.words import (
@@ -26,6 +26,7 @@ __all__ = ["FORMAT", "report_text"]
 
 _COLORS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 _INDENT = "    "
+_EVIDENCE_SHOWN = 3
 
 
 def report_text(report: Report, look: Look) -> str:
@@ -84,8 +85,11 @@ def _details(finding: Finding, look: Look, paint: Paint) -> Iterator[str]:
         yield line("reaches", reached)
     if verbose and len(finding.modules) > 1:
         yield line("modules", ", ".join(finding.modules))
-    for evidence in finding.evidence:
-        yield line("evidence", evidence)
+    shown = finding.evidence if verbose else finding.evidence[:_EVIDENCE_SHOWN]
+    for evidence in shown:
+        yield line("evidence", shorten(evidence, look.root))
+    if len(shown) < len(finding.evidence):
+        yield line("evidence", f"{len(finding.evidence) - len(shown)} more with -v")
     for mend in finding.mends:
         label = f"mend, {mend_label(exact=mend.exact)}"
         yield line(label, f"{mend.kind} {mend.name}: {mend.description}")
