@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphcheck.advisory.types import Advisory, ProbeResult
 from graphcheck.errors import ModelError
-from graphcheck.graph.types import JointGraph
+from graphcheck.graph.types import JointGraph, Source
 from graphcheck.opset.types import Opset
 from graphcheck.options import CheckOptions
 from graphcheck.report.types import NotChecked, Report, Suppressed, UnusedSuppression
@@ -33,17 +33,14 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
     from graphcheck.opset.load import load
 
     opset = load(options.opset or "installed")
-    problems = [model_finding(problem) for problem in precheck(workload)]
+    problems: list[ModelError] = list(precheck(workload))
     try:
         graph = capture(workload)
     except ModelError as error:
-        for problem in (error, *getattr(error, "others", ())):
-            finding = model_finding(problem)
-            if finding not in problems:
-                problems.append(finding)
+        problems += (error, *getattr(error, "others", ()))
         return failure_report(options, problems, workload.guesses, opset)
     context, not_checked = consult(graph, opset)
-    found = (*problems, *run_rules(graph, context))
+    found = (*map(model_finding, problems), *run_rules(graph, context))
     kept, suppressed, unused = _silence(found, workload, options)
     return Report(
         target=options.target,
@@ -106,6 +103,12 @@ def model_finding(error: ModelError) -> Finding:
         severity=Severity.ERROR,
         subject=rule.name.replace("-", " ") if rule else "not checked",
         message=error.message,
+        source=Source(
+            module=getattr(error, "module", "") or "forward",
+            file=getattr(error, "file", ""),
+            line=getattr(error, "line", 0),
+        ),
+        module=getattr(error, "module", ""),
         evidence=(error.hint,) if error.hint else (),
     )
 
