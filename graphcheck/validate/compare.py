@@ -344,7 +344,7 @@ def _relative(error: float, scale: float) -> float:
 
 
 def _worse(old: float, new: float) -> float:
-    return new if not (new <= old) else old
+    return old if math.isnan(old) or new <= old else new
 
 
 def _same(left: Any, right: Any) -> bool:

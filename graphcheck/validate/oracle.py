@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphcheck.errors import UsageError
+from graphcheck.errors import ModelError, UsageError
 from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
 from graphcheck.workload.types import Workload
 
@@ -67,7 +67,13 @@ class Oracle:
                 f"optimizer {optimizer!r} cannot be compared with eager training",
                 "use sgd (plain stochastic gradient descent)",
             )
-        self.module = copy.deepcopy(workload.module)
+        try:
+            self.module = copy.deepcopy(workload.module)
+        except Exception as error:
+            raise ModelError(
+                f"the model cannot be copied, so eager cannot start from the same weights: {error}",
+                "let the model hold parameters, buffers and plain values only",
+            ) from error
         self.learning_rate = learning_rate
         self.batches = batches or ((workload.inputs, workload.kwargs),)
         self.parameters: dict[str, Any] = dict(self.module.named_parameters())

@@ -209,6 +209,9 @@ def _add_gradient(statistics: _Statistics, name: str, runtime: Any, samples: lis
 
 def _told(step: int, out: tuple[str, str, _Sum], prefix: str) -> str:
     name, which, total = out
+    if total.deviation == math.inf:
+        told = name.removeprefix(prefix)
+        return f"gradient of {told} at step {step}: the program has none of this name and shape"
     what = "the loss" if name == LOSS else f"the {which} of the gradient of {name}"
     what = what.replace(f" of {name}", f" of {name.removeprefix(prefix)}")
     mean = total.deviation / max(1, total.steps)

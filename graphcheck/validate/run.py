@@ -202,7 +202,7 @@ class _Run:
         if replayed.divergence is not None and not replayed.translated:
             comparison.first_locked = replayed.divergence
             comparison.told = f"with the same draws, {told_divergence(replayed.divergence)}"
-        if replayed.errors and not replayed.translated:
+        if replayed.errors and not (replayed.divergence and replayed.translated):
             comparison.worst = {name: e for name, e in replayed.errors.items() if name != LOSS}
         return comparison, shadowed
 
@@ -306,20 +306,21 @@ class _Run:
         again.eager_losses = comparison.eager_losses
         return again
 
-    def _overhead(self, trace: Trace, train_seconds: float, compare_seconds: float) -> None:
-        """What validating costs over the bare steps of the runtime, in seconds and as a factor."""
-        times = sorted(record.seconds for record in trace.steps)
-        if not times:
+    def _overhead(self, trace: Trace, runtime_seconds: float, eager_seconds: float) -> None:
+        """What validating costs beside the bare steps of the runtime, in seconds."""
+        if not trace.steps:
             return
-        bare = times[len(times) // 2]
+        bare = _median([record.seconds for record in trace.steps])
+        recording = _median([record.overhead_seconds for record in trace.steps])
+        in_steps = sum(record.seconds + record.overhead_seconds for record in trace.steps)
         self.overhead = {
             "bare step s": bare,
-            "runtime side s": train_seconds,
-            "eager side s": compare_seconds,
+            "recorded step s": bare + recording,
+            "detector and start s": max(0.0, runtime_seconds - in_steps),
+            "eager side s": eager_seconds,
         }
         if bare > 0:
-            total = (train_seconds + compare_seconds) / len(times)
-            self.overhead["times the bare step"] = total / bare
+            self.overhead["recorded step, times the bare one"] = (bare + recording) / bare
 
     def _answer(
         self,
@@ -357,3 +358,7 @@ def _versions() -> dict[str, str]:
         except metadata.PackageNotFoundError:
             found[package] = "not installed"
     return found
+
+
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]

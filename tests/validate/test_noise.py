@@ -1,0 +1,101 @@
+"""The tolerance of rounding: wide enough for every right kernel, far too narrow for a wrong one."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+from fake_device import load_model
+
+pytest.importorskip("torch")
+
+RIGHT = ["healthy", "seed_cnn", "batch_norm", "attention", "conv1d", "tied_weights", "pad_between"]
+
+
+def _in_float64(workload):
+    return replace(
+        workload,
+        module=copy.deepcopy(workload.module).double(),
+        inputs=tuple(x.double() if x.is_floating_point() else x for x in workload.inputs),
+    )
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_float64_is_within_tolerance_and_tolerance_is_small(name):
+    from graphcheck.validate.compare import measure
+    from graphcheck.validate.oracle import Oracle
+
+    workload = load_model(name)
+    oracle = Oracle(workload, learning_rate=0.05)
+    step = oracle.step(0)
+    exact = Oracle(_in_float64(workload), learning_rate=0.05).step(0)
+    tolerances = oracle.tolerances(0, step)
+    assert abs(step.loss - exact.loss) <= tolerances.loss <= 1e-4 * abs(step.loss)
+    largest = max(abs(gradient).max() for gradient in step.gradients.values())
+    for parameter, gradient in step.gradients.items():
+        error = measure(exact.gradients[parameter], gradient).absolute
+        assert error <= tolerances.gradients[parameter] <= 1e-3 * largest, parameter
+
+
+def test_zero_gradient_before_a_norm_has_a_floor():
+    from graphcheck.validate.oracle import Oracle
+
+    oracle = Oracle(load_model("batch_norm"), learning_rate=0.05)
+    step = oracle.step(0)
+    tolerance = oracle.tolerances(0, step).gradients["conv.bias"]
+    assert abs(step.gradients["conv.bias"]).max() < tolerance
+
+
+def test_a_value_at_a_kink_is_in_the_tolerance():
+    """A ReLU input within rounding of zero may fall on either side of it."""
+    import torch
+
+    from graphcheck.validate.oracle import Oracle
+    from graphcheck.workload.types import Workload
+
+    class Kink(torch.nn.Module):
+        def __init__(self, bias):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.ones(1, 3))
+            self.bias = torch.nn.Parameter(torch.tensor([bias]))
+
+        def forward(self, x):
+            return torch.relu(x @ self.weight.T + self.bias).sum()
+
+    x = torch.tensor([[0.1, 0.2, 0.3]])
+    for bias, at_kink in ((-float(x.sum()) * (1 - 1e-7), True), (-0.3, False)):
+        oracle = Oracle(Workload(Kink(bias), (x,)), learning_rate=0.1)
+        tolerance = oracle.tolerances(0, oracle.step(0), pairs=range(6)).gradients["bias"]
+        assert (tolerance >= 1.0) is at_kink
+
+
+def test_noise_leaves_the_generator_and_the_weights_alone():
+    import torch
+
+    from graphcheck.validate.oracle import Oracle
+
+    workload = load_model("healthy")
+    oracle = Oracle(workload, learning_rate=0.05)
+    step = oracle.step(0)
+    before, state = torch.get_rng_state(), oracle.state()
+    oracle.tolerances(0, step)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all((oracle.state()[name] == array).all() for name, array in state.items())
+    assert oracle.tolerances(0, step) == oracle.tolerances(0, step)
+
+
+def test_opposite_signs_draw_opposite_noise():
+    import torch
+
+    from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
+
+    ones = torch.ones(1000)
+    with noise_mode(1, 5):
+        up = ones * 1.0
+    with noise_mode(-1, 5):
+        down = ones * 1.0
+    assert torch.allclose(up - 1, 1 - down, atol=2 * unit(torch.float32))
+    assert 0.5 < float((up - 1).std()) / (AMPLITUDE * unit(torch.float32)) < 2
+    with noise_mode(1, 5):
+        assert torch.equal(ones.reshape(10, 100).t().clone(), ones.reshape(10, 100).t())
