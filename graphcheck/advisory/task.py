@@ -28,9 +28,7 @@ def run_probes(request: dict[str, Any]) -> int:
 
     probes = all_probes()
     progress("loading the runtime for probes")
-    import torch  # noqa: F401
-    import executorch.exir  # noqa: F401  isort: skip
-
+    _import_runtime()
     for name in request["names"]:
         progress(STARTING + name)
         # Ends the process even when it hangs in native code.
@@ -45,3 +43,9 @@ def run_probes(request: dict[str, Any]) -> int:
         faulthandler.cancel_dump_traceback_later()
         progress(RESULT + msgspec.json.encode(told).decode())
     return len(request["names"])
+
+
+def _import_runtime() -> None:
+    """Import what takes seconds, so that it does not count for the first probe; torch first."""
+    import torch  # noqa: F401
+    import executorch.exir  # noqa: F401  isort: skip
