@@ -86,6 +86,10 @@ class Reader:
         offset = self._scalar("uint16", vtable + entry)
         return table.Pos + offset if offset else 0
 
+    def position(self, slot: int) -> int:
+        """Where in the buffer a scalar field is stored, 0 if it is absent (has its default)."""
+        return self._field(slot)
+
     def scalar(self, slot: int, kind: str, default: Any = 0) -> Any:
         """A number or bool; `kind` is numpy's name of it (`int32`)."""
         position = self._field(slot)
