@@ -8,7 +8,7 @@ crashes or eats the memory becomes an answer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -18,7 +18,10 @@ from graphcheck.process import WorkerFailure, run_worker
 from graphcheck.report.types import Report
 from graphcheck.validate.types import Stage, Verdict
 
-__all__ = ["check", "check_target", "validate", "validate_target"]
+if TYPE_CHECKING:
+    from graphcheck.export.types import ExportOptions, ExportResult
+
+__all__ = ["check", "check_target", "export_target", "validate", "validate_target"]
 
 Progress = Callable[[str], None]
 
@@ -113,6 +116,31 @@ def validate_target(options: ValidateOptions, on_progress: Progress | None = Non
     )
 
 
+def export_target(options: ExportOptions, on_progress: Progress | None = None) -> ExportResult:
+    """Export a target in a child process; nothing is written unless the program is proven right.
+
+    Raises UsageError for options that cannot be used, DeviceError for a missing runtime.
+    """
+    from graphcheck.export.types import ExportResult
+
+    try:
+        return run_worker(
+            "graphcheck.api:export_task",
+            options,
+            ExportResult,
+            timeout=options.timeout,
+            memory_limit=options.memory_limit,
+            on_progress=on_progress,
+        )
+    except ModelError as error:
+        problem = error
+    except WorkerFailure as failure:
+        problem = _explain(failure, options)
+    return ExportResult(
+        options.target, failure=problem.message, hint=problem.hint, failure_code=problem.code
+    )
+
+
 def _explain(failure: WorkerFailure, options: CheckOptions) -> ModelError:
     """The sentence for a child process that gave no answer; a bug of ours raises RuntimeError."""
     from graphcheck.graph.diagnose import diagnose_worker
@@ -136,6 +164,15 @@ def validate_task(request: dict[str, Any]) -> Verdict:
 
     options = msgspec.convert(request, ValidateOptions)
     return validate_workload(_load(options), options)
+
+
+def export_task(request: dict[str, Any]) -> ExportResult:
+    """Worker task of `export_target`."""
+    from graphcheck.export.run import export_workload
+    from graphcheck.export.types import ExportOptions
+
+    options = msgspec.convert(request, ExportOptions)
+    return export_workload(_load(options), options)
 
 
 def _load(options: CheckOptions) -> Any:

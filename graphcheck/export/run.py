@@ -25,10 +25,13 @@ from graphcheck.opset.types import Opset
 from graphcheck.pipeline import consult, run_rules, versions
 from graphcheck.report.types import NotChecked
 from graphcheck.rewrite.apply import Applied
+from graphcheck.rewrite.buffers import cumulative_average, initial_state_passes
+from graphcheck.rewrite.metadata import correct
 from graphcheck.rewrite.plan import Choice, Plan
 from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.interface import Context
 from graphcheck.rules.types import Finding, Severity
+from graphcheck.runtime.lower import lower
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
@@ -61,14 +64,12 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     opset = load(options.opset or "installed")
     frozen = freeze_(workload, options.freeze)
     choice = Choice(options.rewrite, options.no_rewrite)
-    rewritten = _rewrite(trace(workload), workload, opset, choice)
+    with cumulative_average():
+        traced = trace(workload)
+    rewritten = _rewrite(traced, workload, opset, choice)
     standing = [f for f in rewritten.findings if _stands(f)]
     if standing:
         return _refused(options, standing)
-    from graphcheck.rewrite.buffers import initial_state_passes
-    from graphcheck.rewrite.metadata import correct
-    from graphcheck.runtime.lower import lower
-
     lowered = lower(
         workload, traced=rewritten.traced, passes=initial_state_passes(rewritten.traced.joint)
     )

@@ -22,7 +22,15 @@ from graphcheck.graph.types import Source
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
-__all__ = ["Instruction", "Lowered", "LoweringStage", "StageFailure", "kernel_nodes", "lower", "name_modules"]
+__all__ = [
+    "Instruction",
+    "Lowered",
+    "LoweringStage",
+    "StageFailure",
+    "kernel_nodes",
+    "lower",
+    "name_modules",
+]
 
 _NOWHERE = Source(module="")
 _NOT_CORE = re.compile(r"Operator torch\._ops\.(?P<op>\S+) is not in Core ATen")
@@ -108,6 +116,7 @@ def lower(
     passes: Sequence[Any] = (),
     allow_missing_gradients: bool = False,
     strict: bool = False,
+    traced: Traced | None = None,
 ) -> Lowered:
     """Lower a workload the way the documentation of ExecuTorch does.
 
@@ -116,18 +125,23 @@ def lower(
     `to_edge`; `passes` go into the configuration of `to_executorch`. `strict` asks for strict
     export first; it is taken for tied weights, and where non-strict export fails, in any case.
 
+    `traced` is what to lower in place of a fresh trace (a joint graph that has been rewritten).
+
     Parameters without gradient fail the joint stage, as in torch, unless
     `allow_missing_gradients`: then a zero stands for their gradient.
 
     Raises nothing for a failing stage: see `Lowered.failure`.
     """
     lowered = Lowered(ir_checked=check_ir)
-    exported = _stage(lowered, "export", lambda: _export(workload, lowered, strict))
-    if exported is None:
-        return lowered
-    lowered.traced = _stage(
-        lowered, "joint", lambda: _joint(exported, workload, allow_missing_gradients)
-    )
+    if traced is not None:
+        lowered.traced = traced
+    else:
+        exported = _stage(lowered, "export", lambda: _export(workload, lowered, strict))
+        if exported is None:
+            return lowered
+        lowered.traced = _stage(
+            lowered, "joint", lambda: _joint(exported, workload, allow_missing_gradients)
+        )
     if lowered.traced is None:
         return lowered
     _stage(
