@@ -1,0 +1,172 @@
+"""`graphcheck export TARGET -o model.pte`: a program that trains right, and its card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from graphcheck.cli import options as opt
+from graphcheck.cli.interface import Verb
+from graphcheck.cli.output import complain, emit, emit_line
+from graphcheck.cli.progress import Progress
+from graphcheck.cli.verbs.validate import DeviceOption, OptimizerOption, RateOption, StepsOption
+from graphcheck.errors import ExitCode
+
+if TYPE_CHECKING:
+    from graphcheck.export.types import ExportResult
+
+__all__ = ["VERB", "export"]
+
+ProgramOption = Annotated[
+    Path, typer.Option("-o", "--output", metavar="FILE", help="The program to write (.pte).")
+]
+FreezeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--freeze", metavar="PATTERN", help="Freeze parameters or modules by name; repeatable."
+    ),
+]
+RewriteOption = Annotated[
+    list[str] | None,
+    typer.Option("--rewrite", metavar="OP", help="Rewrite this op also where it is not needed."),
+]
+NoRewriteOption = Annotated[
+    list[str] | None,
+    typer.Option("--no-rewrite", metavar="OP", help="Never rewrite this op."),
+]
+ValidateOption = Annotated[
+    bool,
+    typer.Option("--validate/--no-validate", help="Prove parity with eager before writing."),
+]
+
+
+def export(
+    target: opt.TargetArgument,
+    output: ProgramOption,
+    freeze: FreezeOption = None,
+    rewrite: RewriteOption = None,
+    no_rewrite: NoRewriteOption = None,
+    prove: ValidateOption = True,
+    steps: StepsOption = None,
+    learning_rate: RateOption = None,
+    optimizer: OptimizerOption = None,
+    device: DeviceOption = "host",
+    inputs: opt.InputOption = None,
+    loss: opt.LossOption = None,
+    num_classes: opt.ClassesOption = None,
+    dynamic_batch: opt.BatchOption = None,
+    strict: opt.StrictOption = False,
+    opset: opt.OpsetOption = None,
+    kernel_library: opt.LibraryOption = None,
+    output_format: opt.FormatOption = None,
+    timeout: opt.TimeoutOption = None,
+    memory_limit: opt.MemoryOption = None,
+    config: opt.ConfigOption = None,
+    quiet: opt.QuietOption = False,
+    verbose: opt.VerboseOption = 0,
+) -> int:
+    """Export a model as a program that trains right on the unpatched runtime.
+
+    Rewrites what has no right kernel, exactly; proves parity with eager PyTorch on this machine;
+    writes the program and beside it a JSON card (versions, rewrites, kernels, reference trace).
+
+    Exit code 0: written; 1: an op without rewrite, or no parity (nothing is written); 2: wrong
+    usage; 3: the model could not be loaded or exported; 4: a compiler or the runtime is missing;
+    70: a bug in graphcheck.
+    """
+    from graphcheck.api import export_target
+    from graphcheck.export.types import ExportOptions
+
+    settings = opt.configuration(target, config)
+    chosen_format = opt.chosen_format(output_format, settings)
+    request = opt.check_options(
+        ExportOptions,
+        settings,
+        opt.checked_target(target),
+        inputs=inputs,
+        loss=loss,
+        num_classes=num_classes,
+        dynamic_batch=dynamic_batch,
+        strict=strict,
+        opset=opset,
+        kernel_libraries=kernel_library,
+        select=None,
+        ignore=None,
+        timeout=timeout,
+        memory_limit=memory_limit,
+        steps=opt.chosen(steps, settings.steps, 20),
+        learning_rate=opt.chosen(learning_rate, settings.learning_rate, 0.05),
+        optimizer=opt.chosen(optimizer, settings.optimizer, "sgd"),
+        device=device,
+        output=str(output),
+        freeze=tuple(freeze or ()),
+        rewrite=tuple(rewrite or ()),
+        no_rewrite=tuple(no_rewrite or ()),
+        prove=prove,
+    )
+    with Progress(-1 if quiet else verbose) as progress:
+        result = export_target(request, progress)
+    if chosen_format.name == "json":
+        import msgspec
+
+        emit(msgspec.json.format(msgspec.json.encode(result), indent=2).decode() + "\n")
+    else:
+        tell(result, quiet=quiet)
+    return int(exit_code(result))
+
+
+def exit_code(result: ExportResult) -> ExitCode:
+    """0 when the program was written, 3 for a model that cannot be traced, 1 otherwise."""
+    if result.written:
+        return ExitCode.OK
+    untraceable = result.failure_code.startswith("GC0") or result.failure_code == "GC503"
+    return ExitCode.MODEL if untraceable else ExitCode.FINDINGS
+
+
+def tell(result: ExportResult, *, quiet: bool = False) -> None:
+    """The end of an export in words."""
+    if result.card is not None and not quiet:
+        card = result.card
+        for record in card.rewrites:
+            where = ", ".join(record.modules[:3])
+            more = f" and {len(record.modules) - 3} more" if len(record.modules) > 3 else ""
+            emit_line(f"rewrite {record.name} (x{record.count}, {where}{more}): {record.reason}")
+        for correction in card.corrections:
+            emit_line(f"corrected: {correction}")
+        for name in card.frozen:
+            emit_line(f"frozen: {name}")
+        for guess in card.guesses:
+            emit_line(f"guessed: {guess}")
+        for item in card.not_checked:
+            emit_line(f"NOT CHECKED: {item.what}: {item.why}")
+        parity = card.verdict if card.verdict != "not run" else "NOT CHECKED (--no-validate)"
+        emit_line(f"parity with eager over {result_steps(result)} steps: {parity}")
+        emit_line(
+            f"{len(card.kernels)} kernels, {len(card.parameters)} trainable parameters, "
+            f"arena {card.arena_bytes / 1e6:.1f} MB"
+        )
+    for finding in result.findings:
+        emit_line(
+            f"{finding.code} {finding.subject} ({finding.module or finding.source.module}): "
+            f"{finding.message}"
+        )
+        for mend in finding.mends:
+            kind = "exact" if mend.exact else "not exact"
+            emit_line(f"    {mend.kind} {mend.name}, {kind}: {mend.description}")
+    if result.written:
+        emit_line(f"wrote {' and '.join(result.written)}")
+    else:
+        complain(f"{result.target}: nothing was written: {result.failure}", result.hint)
+
+
+def result_steps(result: ExportResult) -> int:
+    return result.verdict.steps if result.verdict is not None else 0
+
+
+def _register(app: typer.Typer) -> None:
+    app.command("export", short_help="Write a program that trains right, and its card.")(export)
+
+
+VERB = Verb(name="export", order=3, register=_register)
