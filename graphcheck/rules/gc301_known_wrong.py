@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from graphcheck.graph.types import JointGraph
 from graphcheck.rules.interface import Context, Rule
 from graphcheck.rules.types import Finding, Severity
-from graphcheck.rules.wrong import advised_calls, advised_finding, standing
+from graphcheck.rules.wrong import advised_calls, advised_finding, evidence_of, standing
 
 __all__ = ["RULE"]
 
@@ -22,7 +22,7 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
                 RULE.code,
                 Severity.ERROR,
                 advisory.says,
-                (evidence, *advisory.evidence),
+                evidence_of(advisory, evidence),
             )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from graphcheck.graph.types import JointGraph
 from graphcheck.rules.interface import Context, Rule
 from graphcheck.rules.types import Finding, Severity
-from graphcheck.rules.wrong import advised_calls, advised_finding, standing
+from graphcheck.rules.wrong import advised_calls, advised_finding, evidence_of, standing
 
 __all__ = ["RULE"]
 
@@ -25,7 +25,7 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
                 RULE.code,
                 Severity.WARNING,
                 f"was NOT CHECKED: by its version it {advisory.says}",
-                (evidence, *advisory.evidence),
+                evidence_of(advisory, evidence),
             )
         elif known == "unknown":
             yield advised_finding(
@@ -34,7 +34,7 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
                 RULE.code,
                 Severity.NOTE,
                 f"was NOT CHECKED: in other versions it {advisory.says}",
-                (evidence, *advisory.evidence),
+                evidence_of(advisory, evidence),
             )
     for call, advisory in advised_calls(graph, context, _WRONG, own=True):
         finding = advised_finding(

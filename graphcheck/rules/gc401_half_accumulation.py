@@ -10,7 +10,7 @@ from graphcheck.advisory.types import Advisory
 from graphcheck.graph.types import JointGraph, OpCall, TensorFact
 from graphcheck.rules.interface import Context, Rule
 from graphcheck.rules.types import Finding, Severity
-from graphcheck.rules.wrong import advised_calls, advised_finding, is_wrong, standing
+from graphcheck.rules.wrong import advised_calls, advised_finding, evidence_of, is_wrong, standing
 
 __all__ = ["RULE", "expected_error"]
 
@@ -52,7 +52,7 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
             RULE.code,
             Severity.WARNING,
             _message(advisory, dtype, most, all_exact),
-            (standing(advisory, context)[1], *advisory.evidence),
+            evidence_of(advisory, standing(advisory, context)[1]),
         )
 
 

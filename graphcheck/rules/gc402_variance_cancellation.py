@@ -8,7 +8,7 @@ from typing import Any
 from graphcheck.graph.types import JointGraph
 from graphcheck.rules.interface import Context, Rule
 from graphcheck.rules.types import Finding, Severity
-from graphcheck.rules.wrong import advised_calls, advised_finding, is_wrong, standing
+from graphcheck.rules.wrong import advised_calls, advised_finding, evidence_of, is_wrong, standing
 
 __all__ = ["RULE", "expected_error"]
 
@@ -52,7 +52,7 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
                 RULE.code,
                 Severity.ERROR if not (error < _SPOILED) else Severity.WARNING,
                 advisory.says,
-                (_told(facts, error), known, *advisory.evidence),
+                (_told(facts, error), *evidence_of(advisory, known)),
             )
         elif facts["elements"] == _SMALL_GROUP:
             yield advised_finding(
@@ -62,7 +62,7 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
                 Severity.WARNING,
                 "computes the variance of 2 elements as E[x2]-E[x]2: whenever the two are nearly "
                 "equal, most digits are lost",
-                (_told(facts, error), known, *advisory.evidence),
+                (_told(facts, error), *evidence_of(advisory, known)),
             )
 
 

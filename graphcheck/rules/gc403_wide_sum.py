@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from graphcheck.graph.types import JointGraph, OpCall, Source, TensorFact
 from graphcheck.rules.interface import Context, Rule
 from graphcheck.rules.types import Finding, Mend, Severity
-from graphcheck.rules.wrong import advised_calls, advised_finding, is_wrong, standing
+from graphcheck.rules.wrong import advised_calls, advised_finding, evidence_of, is_wrong, standing
 
 __all__ = ["RULE"]
 
@@ -27,7 +27,7 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
             RULE.code,
             Severity.NOTE,
             message,
-            (standing(advisory, context)[1], *advisory.evidence),
+            evidence_of(advisory, standing(advisory, context)[1]),
         )
     if graph.loss is not None and graph.loss.dtype == "float64":
         yield _loss()

@@ -13,7 +13,14 @@ from graphcheck.rules.interface import Context
 from graphcheck.rules.kernels import kernel_finding, supports
 from graphcheck.rules.types import Finding, Mend, Severity
 
-__all__ = ["advised_calls", "advised_finding", "is_wrong", "severity_of", "standing"]
+__all__ = [
+    "advised_calls",
+    "advised_finding",
+    "evidence_of",
+    "is_wrong",
+    "severity_of",
+    "standing",
+]
 
 _STOPS = (Grade.MISSING, Grade.NO_OUT_VARIANT, Grade.NOT_CORE, Grade.REFUSED)
 
@@ -68,6 +75,11 @@ def standing(advisory: Advisory, context: Context) -> tuple[str, str]:
 def _same(one: str, other: str) -> bool:
     """Equal versions up to a local label (`1.5.1+cpu`)."""
     return one.partition("+")[0] == other.partition("+")[0]
+
+
+def evidence_of(advisory: Advisory, told: str) -> tuple[str, ...]:
+    """What is known here, and the advisory's first evidence; `advisory show` has the rest."""
+    return (told, *advisory.evidence[:1])
 
 
 def is_wrong(advisory: Advisory, context: Context) -> bool:
