@@ -60,20 +60,13 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
 def consult(graph: JointGraph, opset: Opset) -> tuple[Context, tuple[NotChecked, ...]]:
     """The context of the rules: advisories that concern this graph, their probes run or cached."""
     from graphcheck.advisory.load import all_advisories
+    from graphcheck.advisory.needed import needed
     from graphcheck.advisory.run import probe
+    from graphcheck.worker import progress
 
     advisories = all_advisories()
-    ops = {call.op for call in graph.calls}
-    mutated = any(buffer.mutated for buffer in graph.buffers)
-    bfloat16 = any(p.trainable and p.dtype == "bfloat16" for p in graph.parameters)
-    wanted = [
-        advisory.id
-        for advisory in advisories
-        if (advisory.rule == "GC501" and mutated)
-        or (advisory.rule == "GC508" and bfloat16)
-        or ops.intersection(advisory.ops)
-    ]
-    probes: Mapping[str, ProbeResult] = probe(wanted) if wanted else {}
+    wanted = needed(graph, advisories)
+    probes: Mapping[str, ProbeResult] = probe(wanted, progress=progress) if wanted else {}
     context = Context(opset=opset, advisories=tuple(advisories), probes=probes)
     return context, tuple(_unproven(advisories, probes))
 
