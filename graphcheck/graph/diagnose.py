@@ -7,11 +7,12 @@ eager mode, watched (`graphcheck.graph.examine`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from graphcheck.errors import ModelError
-from graphcheck.graph.examine import Cut, Examination, OutputFact, examine
+from graphcheck.graph.examine import Examination, examine
+from graphcheck.graph.examined import at, problems_seen
 from graphcheck.graph.precheck import Problem, precheck
 from graphcheck.process import WorkerFailure
 from graphcheck.workload.types import Workload
@@ -31,8 +32,6 @@ __all__ = [
     "worth_retrying",
 ]
 
-_MOST_NAMES = 4
-
 
 def diagnose_export(error: BaseException, workload: Workload) -> Problem:
     """The reason why `torch.export.export` failed; further problems of the model in `others`.
@@ -49,8 +48,9 @@ def diagnose_export(error: BaseException, workload: Workload) -> Problem:
         what = f"{workload.root_type} runs in eager PyTorch but cannot be exported"
         decoded = Problem(
             "GC003",
-            f"{what}: {describe_exception(error)}{_at(_frame(error))}.",
+            f"{what}: {describe_exception(error)}{at(_frame(error))}.",
             "Replace the named operation by tensor operations, or move it out of forward.",
+            frame=_frame(error),
         )
     return _together([decoded, *found] if decoded else found)
 
@@ -112,8 +112,9 @@ def _known_error(error: BaseException) -> Problem | None:
     if is_out_of_memory(error):
         return Problem(
             "GC012",
-            f"Tracing asked for more memory than there is{_at(_frame(error))}.",
+            f"Tracing asked for more memory than there is{at(_frame(error))}.",
             "Use smaller example inputs or a smaller model.",
+            frame=_frame(error),
         )
     return None
 
@@ -123,7 +124,7 @@ def _all_problems(seen: Examination, workload: Workload) -> list[Problem]:
     before = precheck(workload)
     return [
         *(problem for problem in before if problem.fatal),
-        *_from_examination(seen, workload),
+        *problems_seen(seen, workload),
         *(problem for problem in before if not problem.fatal),
     ]
 
@@ -134,10 +135,6 @@ def _together(problems: Iterable[Problem]) -> Problem:
     first, *others = unique.values()
     first.others = tuple(others)
     return first
-
-
-def _at(frame: Frame | None) -> str:
-    return f" ({frame})" if frame else ""
 
 
 _USER_CODE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)')
@@ -181,28 +178,31 @@ def _decode_export(error: BaseException) -> Problem | None:
         return _fixed_dim(text)
     data_dependent = names & {"GuardOnDataDependentSymNode", "DataDependentOutputException"}
     if data_dependent or "data-dependent" in text.lower() or "SymFloat.__format__" in text:
-        return Problem("GC004", _control_flow(frame), _CONTROL_FLOW_HINT)
+        return Problem("GC004", _control_flow(frame), _CONTROL_FLOW_HINT, frame=frame)
     if "DynamicOutputShapeException" in names:
         op = text.strip().splitlines()[0] if text.strip() else "an operator"
         return Problem(
             "GC003",
             f"The shape of the result of {op} depends on the data, so the graph cannot be "
-            f"recorded{_at(frame)}.",
+            f"recorded{at(frame)}.",
             "CTC loss is such an operator: compute it outside the exported model."
             if "ctc_loss" in op
             else "Use an operator whose result has a shape known from its inputs' shapes.",
+            frame=frame,
         )
     if ".numpy() is not supported" in text:
         return Problem(
             "GC003",
-            f"forward converts a tensor to NumPy, which cannot be recorded{_at(frame)}.",
+            f"forward converts a tensor to NumPy, which cannot be recorded{at(frame)}.",
             "Use the torch functions of the same name instead of NumPy's.",
+            frame=frame,
         )
     if names & {"UnsupportedOperatorException", "UnsupportedFakeTensorException"}:
         return Problem(
             "GC003",
-            f"An operator cannot be traced without data: {_first_line(text)}{_at(frame)}.",
+            f"An operator cannot be traced without data: {_first_line(text)}{at(frame)}.",
             "Register a fake implementation with torch.library.register_fake, or replace it.",
+            frame=frame,
         )
     return None
 
@@ -227,7 +227,7 @@ def _control_flow(frame: Frame | None) -> str:
     if what is None:
         number = any(mark in code for mark in (".item()", ".tolist()", "int(", "float(", "bool("))
         what = "A Python number made from a tensor depends" if number else "Python code depends"
-    return f"{what} on the values of a tensor, which are not known while tracing{_at(frame)}."
+    return f"{what} on the values of a tensor, which are not known while tracing{at(frame)}."
 
 
 def _fixed_dim(text: str) -> Problem:
@@ -249,122 +249,6 @@ def _first_line(text: str) -> str:
     return line if len(line) <= 300 else line[:297] + "..."
 
 
-# The watched eager pass
-
-
-def _from_examination(seen: Examination, workload: Workload) -> Iterator[Problem]:
-    if seen.error is not None:
-        yield Problem(seen.error.code, seen.error.message, seen.error.hint)
-    by_place: dict[tuple[str, str], list[str]] = {}
-    for write in seen.writes:
-        by_place.setdefault((write.op, _at(write.frame)), []).append(write.parameter)
-    for (op, place), parameters in by_place.items():
-        names = _listed(list(dict.fromkeys(parameters)))
-        how = f"written in place by {op}" if op else "replaced by another tensor"
-        renorm = " Embedding(max_norm=...) does this." if op == "embedding_renorm_" else ""
-        yield Problem(
-            "GC008",
-            f"Parameter {names} is {how} in forward{place}.{renorm}",
-            "Use a changed copy of it in forward, keep running values in a buffer, or change it in "
-            "the training loop between steps.",
-        )
-    if seen.error is None and (seen.outputs or not seen.writes):
-        yield from _loss_problems(seen, workload)
-
-
-def _listed(names: list[str]) -> str:
-    text = ", ".join(names[:_MOST_NAMES])
-    more = len(names) - _MOST_NAMES
-    return f"{text} and {more} more" if more > 0 else text
-
-
-def _output_name(index: int, output: OutputFact) -> str:
-    return f"output {index}" + (f" ({output.path})" if output.path else "")
-
-
-def _loss_problems(seen: Examination, workload: Workload) -> Iterator[Problem]:
-    if not seen.outputs:
-        yield Problem("GC005", "forward returns nothing, so there is no loss.", "Return the loss.")
-        return
-    first = seen.outputs[0]
-    losses = [
-        (index, output)
-        for index, output in enumerate(seen.outputs)
-        if output.could_be_loss and output.requires_grad
-    ]
-    if losses and losses[0][0] > 0:
-        index, output = losses[0]
-        yield Problem(
-            "GC006",
-            f"The loss is {_output_name(index, output)}, but training differentiates output 0, "
-            f"which is {first}{_at(first.frame)}.",
-            "Return the loss first and detach the others: `return loss, logits.detach()`; in a "
-            "dict, put the loss first.",
-        )
-        return
-    if not first.could_be_loss:
-        yield _not_scalar(first)
-        return
-    if not first.requires_grad:
-        yield from _cut_off(seen, workload)
-        return
-    carrying = [
-        _output_name(index, output)
-        for index, output in enumerate(seen.outputs)
-        if index and output.requires_grad
-    ]
-    if carrying:
-        yield Problem(
-            "GC006",
-            f"Besides the loss, {_listed(carrying)} still requires a gradient; only output 0 is "
-            f"differentiated.",
-            "Detach every output but the loss: `return loss, logits.detach()`.",
-        )
-
-
-def _not_scalar(first: OutputFact) -> Problem:
-    if first.kind:
-        return Problem(
-            "GC005",
-            f"The loss (output 0) is {first}, not a tensor.",
-            "Return the loss as a tensor; do not call .item() or float() on it.",
-        )
-    if not first.floating:
-        return Problem(
-            "GC005",
-            f"The loss (output 0) is {first}; only a real floating-point number can be "
-            f"differentiated{_at(first.frame)}.",
-            "Return the loss before argmax, rounding or a cast to integers.",
-        )
-    return Problem(
-        "GC005",
-        f"The loss (output 0) has the shape {list(first.shape)}; it must be a scalar"
-        f"{_at(first.frame)}.",
-        "Reduce it with .mean() or .sum(). If it is a prediction, add a loss with --loss, or with "
-        "get_loss() and get_example_targets() in the model file.",
-    )
-
-
-def _cut_off(seen: Examination, workload: Workload) -> Iterator[Problem]:
-    if not any(parameter.requires_grad for parameter in workload.module.parameters()):
-        # `precheck` has said so.
-        return
-    cut = seen.cuts[-1] if seen.cuts else None
-    yield Problem(
-        "GC007",
-        f"The loss does not depend on any trainable parameter{_cut_words(cut)}.",
-        "Remove the cut, or use the trained layers on the way to the loss.",
-    )
-
-
-def _cut_words(cut: Cut | None) -> str:
-    if cut is None:
-        return ": none is used on the way to it"
-    if cut.no_grad:
-        return f": gradients are switched off (torch.no_grad) where it is computed{_at(cut.frame)}"
-    return f": the last gradient is cut by {cut.operation}{_at(cut.frame)}"
-
-
 # Joint capture
 
 
@@ -375,8 +259,9 @@ def _decode_joint(error: BaseException, workload: Workload, exported: Any) -> Pr
         frame = _frame_of_op(exported, missing[1])
         return Problem(
             "GC011",
-            f"The operator {missing[1]} has no derivative{_at(frame)}.",
+            f"The operator {missing[1]} has no derivative{at(frame)}.",
             "Replace it, or detach its input if no gradient has to flow through it.",
+            frame=frame,
         )
     if "requires gradients, and received a mutation" in text:
         return Problem(
@@ -387,9 +272,10 @@ def _decode_joint(error: BaseException, workload: Workload, exported: Any) -> Pr
     return Problem(
         "GC011",
         f"The backward graph of {workload.root_type} could not be captured: "
-        f"{describe_exception(error)}{_at(_frame(error))}.",
+        f"{describe_exception(error)}{at(_frame(error))}.",
         "The forward graph is fine. Cut the model in halves to find the operation, or detach it "
         "if it needs no gradient.",
+        frame=_frame(error),
     )
 
 

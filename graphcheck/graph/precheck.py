@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from graphcheck.errors import ModelError
 from graphcheck.graph.custom_functions import lost_backward
 from graphcheck.workload.types import Workload
-from graphcheck.workload.user_code import shown_path
+from graphcheck.workload.user_code import Frame, shown_path
 from graphcheck.workload.with_loss import argument_names
 
 __all__ = ["Problem", "precheck"]
@@ -38,12 +39,13 @@ class Problem(ModelError):
         module: str = "",
         file: str = "",
         line: int = 0,
+        frame: Frame | None = None,
     ) -> None:
         super().__init__(message, hint, code)
         self.fatal = fatal
         self.module = module
-        self.file = file
-        self.line = line
+        self.file = os.path.abspath(frame.file) if frame else file
+        self.line = frame.line if frame else line
         self.others: tuple[ModelError, ...] = ()
 
 
@@ -75,8 +77,7 @@ def _custom_backward(workload: Workload) -> Iterator[Problem]:
         "Write it so that autograd derives the wanted gradient, for instance "
         "`x + (x.round() - x).detach()` for a straight-through estimator.",
         fatal=False,
-        file=lost.frame.file if lost.frame else "",
-        line=lost.frame.line if lost.frame else 0,
+        frame=lost.frame,
     )
 
 

@@ -402,3 +402,9 @@ def test_every_code_has_a_rule_that_explains_it():
         assert rule.example
         assert rule.summary.endswith(".")
         assert max(len(line) for line in rule.explanation.splitlines()) <= 100
+
+
+def test_problems_carry_their_place():
+    error = failure("If")
+    line = place("If", "if y.sum() > 0:").partition(" ")[0]
+    assert (error.file, error.line) == (str(HERE / "broken_models.py"), int(line.split(":")[1]))
