@@ -254,19 +254,26 @@ def _as_expected(result: Any, expected: Any, rewrite: Rewrite, node: Any) -> Any
 
 
 def _restrided(have: Any, want: Any) -> Any:
+    """A tensor like `have` with the strides of `want`, as far as the runtime has such a layout."""
     import torch
 
     if have.dim() == 0 or tuple(have.stride()) == tuple(want.stride()):
         return have
-    format_ = torch.contiguous_format
-    if not want.is_contiguous():
-        if want.dim() == 4 and want.is_contiguous(memory_format=torch.channels_last):
-            format_ = torch.channels_last
-        elif want.dim() == 5 and want.is_contiguous(memory_format=torch.channels_last_3d):
-            format_ = torch.channels_last_3d
-    if have.is_contiguous(memory_format=format_):
-        return have
-    return torch.ops.aten.clone.default(have, memory_format=format_)
+    clone = torch.ops.aten.clone.default
+    for format_, rank in (
+        (torch.contiguous_format, 0),
+        (torch.channels_last, 4),
+        (torch.channels_last_3d, 5),
+    ):
+        if rank in (0, want.dim()) and want.is_contiguous(memory_format=format_):
+            fits = have.is_contiguous(memory_format=format_)
+            return have if fits else clone(have, memory_format=format_)
+    if any(isinstance(stride, torch.SymInt) for stride in want.stride()):
+        return clone(have, memory_format=torch.contiguous_format)
+    # A permuted layout: a row-major tensor seen through a permutation.
+    order = sorted(range(want.dim()), key=lambda dim: -want.stride(dim))
+    inner = clone(have.permute(order), memory_format=torch.contiguous_format)
+    return inner.permute([order.index(dim) for dim in range(want.dim())])
 
 
 def _check_graph(graph: Any, rewrite: Rewrite, node: Any) -> None:

