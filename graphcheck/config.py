@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -53,16 +54,16 @@ _FIELDS = {field.name.replace("_", "-"): field.name for field in fields(Config)[
 def target_folder(target: str) -> Path:
     """The folder a target lives in; the current one for a target that is no file."""
     path = Path(target)
-    if not path.exists():
+    if not os.path.exists(path):
         path = Path(target.rpartition(":")[0] or target)
-    return path.resolve().parent if path.is_file() else Path.cwd()
+    return path.resolve().parent if os.path.isfile(path) else Path.cwd()
 
 
 def find_pyproject(folder: Path) -> Path | None:
     """The nearest pyproject.toml with a `[tool.graphcheck]` table, from `folder` upwards."""
     for parent in (folder, *folder.parents):
         path = parent / "pyproject.toml"
-        if path.is_file() and _table(path) is not None:
+        if os.path.isfile(path) and _table(path) is not None:
             return path
     return None
 

@@ -9,7 +9,6 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -78,7 +77,7 @@ def with_default_verb(arguments: Sequence[str], verbs: Sequence[str]) -> list[st
     first = given[0]
     if first in verbs or first in _ROOT_OPTIONS:
         return given
-    if first.startswith("-") or any(mark in first for mark in ".:/\\") or Path(first).exists():
+    if first.startswith("-") or any(mark in first for mark in ".:/\\") or os.path.exists(first):
         return [_DEFAULT, *given]
     near = difflib.get_close_matches(first, verbs, n=1)
     guess = f"Did you mean `{near[0]}`? " if near else ""

@@ -153,7 +153,7 @@ def chosen(option: Any, setting: Any, default: Any) -> Any:
 def configuration(target: str, path: Path | None) -> Config:
     """The configuration for a target. Raises UsageError."""
     if path is not None:
-        if not path.is_file():
+        if not os.path.isfile(path):
             raise UsageError(f"--config {path}: there is no such file.")
         return load_config(path)
     return load_config(find_pyproject(target_folder(target)))
@@ -207,17 +207,17 @@ def checked_target(target: str) -> str:
 
     head, colon, tail = target.rpartition(":")
     path = Path(head if colon and Path(head).suffix == ".py" and os.sep not in tail else target)
-    if path.suffix not in (".py", ".pt2", ".pte") and not path.is_dir():
+    if path.suffix not in (".py", ".pt2", ".pte") and not os.path.isdir(path):
         kind_of(target)
-    elif not path.is_file():
+    elif not os.path.isfile(path):
         raise _no_file(path)
     return target
 
 
 def _no_file(path: Path) -> UsageError:
-    if path.is_dir():
+    if os.path.isdir(path):
         return UsageError(f"{path} is a folder, not a model file.", "Name the file in it.")
-    if not path.absolute().parent.is_dir():
+    if not os.path.isdir(path.absolute().parent):
         return UsageError(f"There is no folder {path.parent} for {path.name}.", "Check the path.")
     others = [entry.name for entry in path.absolute().parent.glob(f"*{path.suffix}")]
     near = difflib.get_close_matches(path.name, others, n=1)
@@ -250,7 +250,7 @@ def check_options(
     """`make` (CheckOptions or ValidateOptions) of options and configuration. Raises UsageError."""
     libraries = tuple(str(path.absolute()) for path in kernel_libraries or ())
     for library in libraries or config.kernel_library:
-        if not Path(library).is_file():
+        if not os.path.isfile(library):
             raise UsageError(f"--kernel-library {library}: there is no such file.")
     seconds = chosen(timeout, config.timeout, 600.0)
     if not seconds > 0:

@@ -45,9 +45,9 @@ def check_output(path: Path | None) -> None:
     """Refuse an output file that cannot be written, before any work. Raises UsageError."""
     if path is None:
         return
-    if path.is_dir():
+    if os.path.isdir(path):
         raise UsageError(f"--output {path} is a folder.", "Give the name of a file.")
-    if not path.absolute().parent.is_dir():
+    if not os.path.isdir(path.absolute().parent):
         raise UsageError(
             f"--output {path}: there is no folder {path.absolute().parent}.",
             "Make the folder, or choose another place.",

@@ -44,6 +44,7 @@ class Progress:
                 TextColumn("{task.description}", markup=False),
                 console=Console(stderr=True, no_color=not wants_color(sys.stderr)),
                 transient=True,
+                refresh_per_second=4,
             )
             self._bar.add_task(stage, total=None)
             self._bar.start()

@@ -64,7 +64,9 @@ def headline(finding: Finding) -> str:
 def location(finding: Finding) -> str:
     """` (x12, encoder.layers.*.pool)` with its leading space, "" when there is nothing to say."""
     times = f"x{finding.count}" if finding.count > 1 else ""
-    where = ", ".join(part for part in (times, finding.module) if part)
+    # A model that could not be loaded has no place in its graph.
+    module = "" if finding.family == "GC0" and finding.module == "forward" else finding.module
+    where = ", ".join(part for part in (times, module) if part)
     return f" ({where})" if where else ""
 
 

@@ -126,6 +126,7 @@ REPORTS = {
                 severity=Severity.ERROR,
                 subject="loss is not a scalar",
                 message="forward returns float32[2,10]",
+                module="forward",
                 evidence=("give the name of a loss with --loss, for instance cross_entropy",),
             ),
         ),

@@ -13,7 +13,6 @@ from graphcheck.report.types import Report
 from graphcheck.report.words import (
     explain_command,
     headline,
-    location,
     mend_label,
     next_command,
     reach,
@@ -87,7 +86,9 @@ def _details(finding: Finding, look: Look, paint: Paint) -> Iterator[str]:
         yield line("modules", ", ".join(finding.modules))
     shown = finding.evidence if verbose else finding.evidence[:_EVIDENCE_SHOWN]
     for evidence in shown:
-        yield line("evidence", shorten(evidence, look.root))
+        # What explains a failure to load also says what to do about it.
+        label = "fix" if finding.family == "GC0" else "evidence"
+        yield line(label, shorten(evidence, look.root))
     if len(shown) < len(finding.evidence):
         yield line("evidence", f"{len(finding.evidence) - len(shown)} more with -v")
     for mend in finding.mends:
@@ -117,13 +118,10 @@ def _suppressed(report: Report, look: Look, paint: Paint) -> Iterator[str]:
         return
     yield paint(f"Suppressed ({len(report.suppressed)})", "dim", "bold")
     for entry in report.suppressed:
-        finding = entry.finding
-        where = location(finding)
         why = f": {entry.reason}" if entry.reason else ""
         if not entry.reason and entry.by.startswith("comment"):
             why = ", no reason given"
-        text = f"{finding.code} {finding.subject}{where}, {entry.by}{why}"
-        yield wrap(text, look.width, "  ")
+        yield wrap(f"{headline(entry.finding)}: {entry.by}{why}", look.width, "  ")
 
 
 def _list(
