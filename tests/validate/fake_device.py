@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy
@@ -73,3 +74,24 @@ def gradient_changed(name, change):
         return replace(record, gradients=gradients)
 
     return apply
+
+
+@cache
+def lowered(name):
+    """The stock lowering of a model under tests/models; one per test process."""
+    from graphcheck.runtime.lower import lower
+
+    return lower(load_model(name))
+
+
+@cache
+def no_runtime():
+    """Why the native runner cannot be had on this machine, "" if it can."""
+    from graphcheck.errors import DeviceError
+    from graphcheck.runtime.build import build_runner
+
+    try:
+        build_runner()
+    except DeviceError as error:
+        return error.message
+    return ""
