@@ -12,7 +12,7 @@ from graphcheck.rules import (
     gc505_frozen_parameters,
     gc506_random_ops,
     gc507_dynamic_batch,
-    gc508_bfloat16_optimizer,
+    gc508_half_optimizer,
 )
 from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.interface import Context, Rule
@@ -48,7 +48,7 @@ RULES = (
     gc505_frozen_parameters.RULE,
     gc506_random_ops.RULE,
     gc507_dynamic_batch.RULE,
-    gc508_bfloat16_optimizer.RULE,
+    gc508_half_optimizer.RULE,
 )
 
 
@@ -133,9 +133,9 @@ def test_dynamic_sizes_name_the_input() -> None:
     assert "size s0 of x is symbolic" in found.message
 
 
-def test_bfloat16_parameters_warn_with_the_proof_or_as_not_checked() -> None:
-    half = (ParameterFact("a.weight", "bfloat16", (2,), True, True, module="a"),)
-    rule = gc508_bfloat16_optimizer.RULE
+def test_half_parameters_warn_with_the_proof_or_as_not_checked() -> None:
+    half = (ParameterFact("a.weight", "float16", (2,), True, True, module="a"),)
+    rule = gc508_half_optimizer.RULE
     known = (advisory("GC508"),)
     not_run = {"GCA-1": ProbeResult("GCA-1", "not run", detail="no training extension")}
     (found,) = check(rule, graph(parameters=half), advisories=known, probes=not_run)

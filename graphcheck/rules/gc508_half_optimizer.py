@@ -1,4 +1,4 @@
-"""GC508: the optimizer of ExecuTorch's Python bindings on bfloat16 parameters."""
+"""GC508: the optimizer of ExecuTorch's Python bindings on half-precision parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["RULE"]
 
 
 def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
-    affected = [p for p in graph.parameters if p.trainable and p.dtype == "bfloat16"]
+    affected = [p for p in graph.parameters if p.trainable and p.dtype in ("bfloat16", "float16")]
     if not affected:
         return
     advisories = [a for a in context.advisories if a.rule == RULE.code]
@@ -25,14 +25,15 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
         else f"NOT CHECKED on this runtime: {proof.detail}"
         for proof in proofs
     )
+    kinds = " and ".join(sorted({p.dtype for p in affected}))
     for module in dict.fromkeys(p.module for p in affected):
         own = [p for p in affected if p.module == module]
         yield Finding(
             code=RULE.code,
             severity=Severity.WARNING,
-            subject="optimizer on bfloat16",
+            subject="optimizer on half parameters",
             message=(
-                f"{len(affected)} trainable parameters are bfloat16: the SGD of ExecuTorch's "
+                f"{len(affected)} trainable parameters are {kinds}: the SGD of ExecuTorch's "
                 "Python bindings treats them as float32 and writes past their storage"
             ),
             source=Source(module=module),
@@ -56,12 +57,12 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
 
 RULE = Rule(
     code="GC508",
-    name="bfloat16-optimizer",
+    name="half-precision-optimizer",
     severity=Severity.WARNING,
-    summary="The bindings' SGD corrupts bfloat16 parameters.",
+    summary="The bindings' SGD corrupts float16 and bfloat16 parameters.",
     explanation=(
         "The SGD of ExecuTorch's Python training bindings takes every parameter for float32. On "
-        "bfloat16 it writes twice the bytes: parameters become NaN, and the heap may be damaged."
+        "float16 and bfloat16 it writes twice the bytes: parameters become NaN, and the heap may be damaged."
     ),
     example="model.to(torch.bfloat16)",
     check=check,
