@@ -89,7 +89,7 @@ def edge_strides(joint: Any) -> Mapping[str, Any]:
         return {}
     strides: dict[str, Any] = {}
 
-    class Simulation(torch.fx.Interpreter):
+    class Simulation(torch.fx.Interpreter):  # type: ignore[misc]
         def run_node(self, node: torch.fx.Node) -> Any:
             result = super().run_node(node)
             name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")

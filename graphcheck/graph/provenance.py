@@ -59,7 +59,7 @@ class Provenance:
         )
 
     def _module(self, stack: Mapping[str, tuple[str, Any]]) -> tuple[str, str]:
-        path, kind = next(reversed(stack.values()), ("", ""))
+        path, kind = [("", ""), *stack.values()][-1]
         kind = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
         path = clean_module_path(path, self.prefix)
         return path, (kind if path else self.root_type or kind).rsplit(".", 1)[-1]
