@@ -39,6 +39,7 @@ _KINDS = {
     "update": "metadata",
 }
 _CHECK = re.compile(r"Check failed \((.*)\): (.*)$")
+_ERROR_LINE = re.compile(r"^E [0-9:.]+ executorch:\S+\] (.+)$", re.MULTILINE)
 _NOT_FOUND = re.compile(r"kernel '([^']+)' not found")
 _LOG_NOISE = ("cpuinfo_utils.cpp", "dtype: ", "operator_registry.cpp:278]")
 
@@ -153,7 +154,7 @@ def _sentence(record: FailureRecord, op: str, instruction: int | None, log: str)
     if record.stage == "method" and record.code == _OPERATOR_MISSING:
         names = missing_operators(log)
         return f"the runtime has no kernel for {', '.join(names) or 'an operator'} (error 0x14)"
-    if record.stage == "execute" or record.stage in ("inspect", "dump"):
+    if record.stage in _RUNNING:
         check = _last_check(log)
         what = f"{op} at instruction {instruction}" if op else "an instruction"
         if record.detail:
@@ -163,7 +164,7 @@ def _sentence(record: FailureRecord, op: str, instruction: int | None, log: str)
             return f"{what} {decoded}" + (f": {check}" if check else "")
         return f"{what} failed: {decoded}" + (f": {check}" if check else "")
     if record.stage == "inputs":
-        return f"{record.detail or 'an input'} does not fit the program: {decoded}"
+        return f"{record.detail or 'an input'} does not fit the program: {_told(decoded, log)}"
     if record.stage == "metadata":
         return f"the program's training metadata is wrong: {record.detail or decoded}"
     if record.stage == "update":
@@ -171,7 +172,13 @@ def _sentence(record: FailureRecord, op: str, instruction: int | None, log: str)
     if record.stage == "library":
         return f"a kernel library cannot be loaded: {record.detail}"
     what = {"program": "the program", "method": "the method"}.get(record.stage, "the run")
-    return f"{what} cannot be loaded: {decoded}"
+    return f"{what} cannot be loaded: {_told(decoded, log)}"
+
+
+def _told(decoded: str, log: str) -> str:
+    """The number's sentence, and the first error the runtime logged."""
+    found = _ERROR_LINE.search(log)
+    return f"{decoded}: {found[1]}" if found else decoded
 
 
 def _readable(output: str) -> str:

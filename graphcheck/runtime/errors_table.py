@@ -25,7 +25,7 @@ ERRORS: dict[int, RuntimeErrorCode] = {
         RuntimeErrorCode(0x04, "AlreadyLoaded", "it is loaded already"),
         RuntimeErrorCode(0x10, "NotSupported", "the runtime does not support this"),
         RuntimeErrorCode(0x11, "NotImplemented", "the runtime does not implement this"),
-        RuntimeErrorCode(0x12, "InvalidArgument", "the kernel refuses these arguments"),
+        RuntimeErrorCode(0x12, "InvalidArgument", "an argument is not valid"),
         RuntimeErrorCode(0x13, "InvalidType", "a value has a type that is not expected here"),
         RuntimeErrorCode(0x14, "OperatorMissing", "the runtime has no kernel for an operator"),
         RuntimeErrorCode(

@@ -13,6 +13,17 @@ __all__ = ["judge"]
 _LEFT_OPEN = ("empty", "new_empty")
 """Ops that give memory as it is: by contract, nobody may read it before it is written."""
 
+_RANDOM = (
+    "bernoulli",
+    "exponential",
+    "multinomial",
+    "native_dropout",
+    "normal",
+    "rand",
+    "uniform",
+)
+"""Ops that may give equal results by chance (a dropout of few entries) and another one later."""
+
 _Range = tuple[int, int, int]
 
 
@@ -31,12 +42,13 @@ def judge(
     suspects: dict[int, Finding] = {}
     for finding in findings:
         index = finding.instruction
-        if finding.random:
+        instruction = method.instructions[index]
+        differs = any(output.stale or output.reached for output in finding.outputs)
+        if finding.random or (differs and _starts(instruction.op, _RANDOM)):
             unchecked[index] = "gives another result each time: it is random"
             continue
-        instruction = method.instructions[index]
         stale = [output.value for output in finding.outputs if output.stale]
-        if stale and _leaves_open(instruction.op):
+        if stale and _starts(instruction.op, _LEFT_OPEN):
             suspects[index] = finding
         elif any(_is_read(method, index, value) for value in stale):
             flagged[index] = ()
@@ -68,9 +80,8 @@ def _name(instruction: PteInstruction) -> str:
     return instruction.op or instruction.kind
 
 
-def _leaves_open(op: str) -> bool:
-    base = op.partition("::")[2].partition(".")[0]
-    return base.startswith(_LEFT_OPEN)
+def _starts(op: str, names: tuple[str, ...]) -> bool:
+    return op.partition("::")[2].startswith(names)
 
 
 def _ranges(method: PteMethod, values: Iterable[int]) -> list[_Range]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import mmap
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphcheck.errors import UsageError
@@ -215,14 +216,20 @@ class RawTrace:
     complete: bool = False
 
 
-def decode_trace(data: bytes) -> RawTrace:
-    """Read a trace; a last record that was cut short by a crash is left out."""
+def decode_trace(data: bytes | mmap.mmap) -> RawTrace:
+    """Read a trace; a last record that was cut short by a crash is left out.
+
+    Arrays are views of `data`.
+    """
     trace = RawTrace()
     if data[:8] != _TRACE_MAGIC:
         return trace
     for tag, cursor in _records(data):
         if tag == b"S":
             trace.steps.append(_step(cursor))
+        elif tag == b"O":
+            (overhead,) = cursor.get("d")
+            trace.steps[-1] = replace(trace.steps[-1], overhead_seconds=overhead)
         elif tag == b"L":
             trace.loaded = True
             (trace.arena_bytes,) = cursor.get("Q")
@@ -245,7 +252,7 @@ def decode_trace(data: bytes) -> RawTrace:
     return trace
 
 
-def _records(data: bytes) -> Iterator[tuple[bytes, _Cursor]]:
+def _records(data: bytes | mmap.mmap) -> Iterator[tuple[bytes, _Cursor]]:
     at = 8
     while at + 9 <= len(data):
         (size,) = struct.unpack_from("<Q", data, at + 1)
@@ -256,7 +263,7 @@ def _records(data: bytes) -> Iterator[tuple[bytes, _Cursor]]:
 
 
 class _Cursor:
-    def __init__(self, data: bytes, at: int) -> None:
+    def __init__(self, data: bytes | mmap.mmap, at: int) -> None:
         self.data = data
         self.at = at
 
@@ -296,8 +303,7 @@ def _step(cursor: _Cursor) -> StepRecord:
     gradients, parameters = _named(cursor), _named(cursor)
     (count,) = cursor.get("I")
     outputs = tuple(cursor.tensor().array for _ in range(count))
-    (overhead,) = cursor.get("d")
-    return StepRecord(loss, gradients, parameters, seconds, outputs, overhead)
+    return StepRecord(loss, gradients, parameters, seconds, outputs)
 
 
 def _named(cursor: _Cursor) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""Programs of the runtime tests, lowered once per test session, and how to ask for a run."""
+"""Programs of the runtime tests, lowered once, and how to ask for a run."""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -72,18 +74,20 @@ def _shared(tmp_path_factory, name):
 
 
 @pytest.fixture(scope="session")
-def programs(tmp_path_factory):
-    """All cases by name, lowered in one child process."""
-    folder = _shared(tmp_path_factory, "programs")
+def programs(request):
+    """All cases by name, lowered in one child process; kept in pytest's cache."""
+    source = HERE / "build_programs.py"
+    versions = [importlib.metadata.version(name) for name in ("torch", "executorch")]
+    key = hashlib.sha256(source.read_bytes() + repr(versions).encode()).hexdigest()[:16]
+    folder = request.config.cache.mkdir(f"graphcheck-programs-{key}")
     with filelock.FileLock(str(folder / ".lock")):
         missing = [name for name in NAMES if not (folder / f"{name}.npz").is_file()]
         if missing:
-            command = [sys.executable, str(HERE / "build_programs.py"), str(folder), *missing]
             done = subprocess.run(
-                command,
+                [sys.executable, str(source), str(folder), *missing],
                 capture_output=True,
                 text=True,
-                timeout=600,
+                timeout=1800,
                 env={**os.environ, "OMP_NUM_THREADS": "1"},
             )
             assert done.returncode == 0, done.stdout + done.stderr

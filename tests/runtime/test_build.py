@@ -206,5 +206,5 @@ def test_error_numbers_are_those_of_the_header():
 
 
 def test_error_numbers_become_sentences():
-    assert describe_code(0x12) == "the kernel refuses these arguments (error 0x12, InvalidArgument)"
+    assert describe_code(0x12) == "an argument is not valid (error 0x12, InvalidArgument)"
     assert describe_code(0x99) == "the runtime answered with error 0x99, which is unknown"

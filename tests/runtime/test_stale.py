@@ -156,6 +156,14 @@ class TestJudgement:
         flagged, _ = judge(method, [_found(0, 1, reached=True)])
         assert flagged == (InstructionOutput(0, "aten::a.out"),)
 
+    def test_a_random_op_whose_runs_were_equal_by_chance_is_not_at_fault(self):
+        method = _method(("aten::native_dropout.out", (0,), (1,)), outputs=(1,))
+        for options in ({"stale": True}, {"reached": True}, {"random": True}):
+            flagged, unchecked = judge(method, [_found(0, 1, **options)])
+            assert flagged == ()
+            assert unchecked[0].reason == "gives another result each time: it is random"
+        assert judge(method, [_found(0, 1)]) == ((), ())
+
     def test_a_delegate_is_not_judged(self):
         method = PteMethod("forward", instructions=(PteInstruction(0, "delegate"),))
         _, unchecked = judge(method, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -58,12 +59,20 @@ def _run(runner: Path, request: TrainRequest, method: PteMethod) -> Trace:
             [str(runner), str(request_file), str(trace_file)],
             timeout=request.timeout + _GRACE_SECONDS,
         )
-        raw = decode_trace(trace_file.read_bytes() if trace_file.is_file() else b"")
+        raw = decode_trace(_contents(trace_file))
     return replace(
         read_trace(raw, method),
         failure=explain(raw, result, method, request),
         seconds=result.seconds,
     )
+
+
+def _contents(path: Path) -> bytes | mmap.mmap:
+    """A file that may be larger than memory, and is deleted before it is read."""
+    if not path.is_file() or path.stat().st_size == 0:
+        return b""
+    with path.open("rb") as stream:
+        return mmap.mmap(stream.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def _broke_in_detector(trace: Trace) -> bool:

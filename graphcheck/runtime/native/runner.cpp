@@ -81,11 +81,11 @@ void train(Request& request, const Program& program, Session& session, Trace& tr
     put_named(record, request.record ? training.gradients : decltype(training.gradients){});
     put_named(record, request.record ? training.parameters : decltype(training.parameters){});
     put_outputs(record, method, request.record ? outputs : 0);
-    if (learns) {
-      update(training, request.learning_rate);
-    }
-    record.put(seconds_since(start) - executed);
     trace.write(record);
+    if (learns) update(training, request.learning_rate);
+    Record rest('O');
+    rest.put(seconds_since(start) - executed);
+    trace.write(rest);
   }
 }
 

@@ -123,8 +123,10 @@ class StaleDetector : public Inspector {
     }
   }
 
-  static std::vector<std::vector<uint8_t>> contents(const Memory& memory) {
-    std::vector<std::vector<uint8_t>> result;
+  using Contents = std::vector<std::vector<uint8_t>>;  // of every output
+
+  static Contents contents(const Memory& memory) {
+    Contents result;
     for (const auto& held : memory.outputs) {
       const auto* data = static_cast<const uint8_t*>(held.tensor.const_data_ptr());
       result.emplace_back(data, data + held.tensor.nbytes());
@@ -133,27 +135,37 @@ class StaleDetector : public Inspector {
   }
 
   Error probe(const Instruction& instruction, Arguments arguments, const Memory& memory) {
-    std::vector<std::vector<uint8_t>> before;
+    Contents before;
     for (const auto& range : memory.whole) before.emplace_back(range.begin, range.end);
-    std::vector<std::vector<std::vector<uint8_t>>> results;
-    // NaN comes twice: what differs between equal runs is random, and cannot be judged.
-    for (const uint8_t byte : {kSmallByte, kLargeByte, kNanByte, kNanByte}) {
+    const auto run_on = [&](uint8_t byte) {
       for (size_t i = 0; i < before.size(); ++i) {
         std::memcpy(memory.whole[i].begin, before[i].data(), before[i].size());
       }
       fill(memory, byte);
-      const Error error = invoke(instruction, arguments);
+      return invoke(instruction, arguments);
+    };
+    std::vector<Contents> results;
+    for (const uint8_t byte : {kSmallByte, kLargeByte, kNanByte}) {
+      const Error error = run_on(byte);
       if (error != Error::Ok) return error;
       results.push_back(contents(memory));
     }
-    Finding finding{static_cast<int32_t>(position.instruction), results[2] != results[3], {}, {}};
-    for (size_t i = 0; i < memory.outputs.size(); ++i) {
-      const auto& last = results[3][i];
-      const bool stale = !finding.random && (results[0][i] != last || results[1][i] != last);
-      finding.outputs.push_back(
-          {memory.outputs[i].value, stale, false, hash_bytes(last.data(), last.size())});
+    Contents& last = results[2];
+    Finding finding{static_cast<int32_t>(position.instruction), false, {}, {}};
+    if (results[0] != last || results[1] != last) {
+      // Once more on the same pattern: what differs then, too, is random and cannot be judged.
+      const Error error = run_on(kNanByte);
+      if (error != Error::Ok) return error;
+      Contents again = contents(memory);
+      finding.random = again != last;
+      last = std::move(again);
     }
-    if (finding.random) finding.replay = std::move(results[3]);
+    for (size_t i = 0; i < memory.outputs.size(); ++i) {
+      const bool stale = !finding.random && (results[0][i] != last[i] || results[1][i] != last[i]);
+      finding.outputs.push_back(
+          {memory.outputs[i].value, stale, false, hash_bytes(last[i].data(), last[i].size())});
+    }
+    if (finding.random) finding.replay = std::move(last);
     findings_.push_back(std::move(finding));
     return Error::Ok;
   }
