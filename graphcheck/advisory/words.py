@@ -20,20 +20,20 @@ def outcome_line(result: ProbeResult | None) -> str:
     return f"{result.outcome}: {told}" if told else result.outcome
 
 
-def describe(advisory: Advisory, result: ProbeResult | None = None) -> str:
+def describe(advisory: Advisory, result: ProbeResult | None = None, width: int = _WIDTH) -> str:
     """The whole advisory as text lines, with what its probe saw on this machine."""
     lines = [f"{advisory.id}: {advisory.title}", ""]
-    lines += _field("what", advisory.what)
-    lines += _field("consequence", advisory.consequence)
-    lines += _field("ops", ", ".join(advisory.ops) or advisory.concerns.replace("_", " "))
-    lines += _field("kernels", ", ".join(advisory.kernels))
-    lines += _field("affected", f"executorch {advisory.affected or 'any version'}")
-    lines += _field("fixed in", advisory.fixed_in or "no release known")
-    lines += _field("reported by", advisory.rule)
-    lines += _field("on this machine", _machine(advisory, result))
-    lines += _list("evidence", advisory.evidence)
-    lines += _list("references", advisory.references)
-    lines += _list("mends", (_mend(mend) for mend in advisory.mends))
+    lines += _field(width, "what", advisory.what)
+    lines += _field(width, "consequence", advisory.consequence)
+    lines += _field(width, "ops", ", ".join(advisory.ops) or advisory.concerns.replace("_", " "))
+    lines += _field(width, "kernels", ", ".join(advisory.kernels))
+    lines += _field(width, "affected", f"executorch {advisory.affected or 'any version'}")
+    lines += _field(width, "fixed in", advisory.fixed_in or "no release known")
+    lines += _field(width, "reported by", advisory.rule)
+    lines += _field(width, "on this machine", _machine(advisory, result))
+    lines += _list(width, "evidence", advisory.evidence)
+    lines += _list(width, "references", advisory.references)
+    lines += _list(width, "mends", (_mend(mend) for mend in advisory.mends))
     return "\n".join(lines)
 
 
@@ -50,18 +50,16 @@ def _mend(mend: object) -> str:
     return f"{text}: `{mend['command']}`" if mend["command"] else text
 
 
-def _field(name: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        f"{name}: {text}", _WIDTH, subsequent_indent="    ", break_on_hyphens=False
-    )
+def _field(width: int, name: str, text: str) -> list[str]:
+    return textwrap.wrap(f"{name}: {text}", width, subsequent_indent="    ", break_on_hyphens=False)
 
 
-def _list(name: str, entries: Iterable[str]) -> list[str]:
+def _list(width: int, name: str, entries: Iterable[str]) -> list[str]:
     wrapped = [
         line
         for entry in entries
         for line in textwrap.wrap(
-            entry, _WIDTH, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False
+            entry, width, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False
         )
     ]
     return [f"{name}:", *wrapped] if wrapped else []

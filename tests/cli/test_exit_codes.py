@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from conftest import make_report, make_verdict
+from cli_stub import make_report, make_verdict
 
 from graphcheck.cli.exits import FailOn, exit_code_of_report, exit_code_of_verdict
 from graphcheck.errors import DeviceError, ExitCode, GraphcheckError, ModelError, UsageError

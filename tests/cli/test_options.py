@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import make_report, make_verdict
+from cli_stub import make_report, make_verdict
 
 from graphcheck.options import CheckOptions, ValidateOptions
 

@@ -70,7 +70,8 @@ def show(
     if as_json:
         emit(json.dumps(_plain(advisory, result), indent=2) + "\n")
     else:
-        emit(describe(advisory, result).rstrip("\n") + "\n")
+        width = min(look().width or 80, 100)
+        emit(describe(advisory, result, width).rstrip("\n") + "\n")
     return ExitCode.OK
 
 
