@@ -119,7 +119,9 @@ def _compile(
         _run(compiler, arguments, source.name)
 
     with ThreadPoolExecutor(max_workers=min(len(objects), os.cpu_count() or 1)) as pool:
-        for done in [pool.submit(compile_one, *pair) for pair in zip(sources, objects, strict=True)]:
+        for done in [
+            pool.submit(compile_one, *pair) for pair in zip(sources, objects, strict=True)
+        ]:
             done.result()
     folder = libraries.library_dir
     places = [f"-L{folder}", f"-Wl,-rpath,{folder}"]
