@@ -138,9 +138,9 @@ class _Judge:
         self.result = Comparison()
         self.smallest: dict[str, float] = {}
         """Smallest relative tolerance measured so far: an error below it needs no new measuring."""
-        self.total: dict[str, float] = {}
-        """Sum of the absolute tolerances of the steps so far, for the free run."""
         self.latest: Tolerances | None = None
+        self.per_step: list[Tolerances] = []
+        """Tolerances by step, as far as compared locked; they add up along the free run."""
 
     def told(self, name: str) -> str:
         return name.removeprefix(self.prefix)
@@ -206,10 +206,10 @@ class _Judge:
             with _restored(self.oracle, before):
                 self.latest = self._measured(index, eager, errors)
         tolerances = self.latest
+        self.per_step.append(tolerances or Tolerances(0.0))
         first, relative = judge_step(index, errors, tolerances or Tolerances(0.0), self.told)
         for name, error in errors.items():
             absolute = _tolerance(tolerances, name)
-            self.total[name] = self.total.get(name, 0.0) + absolute
             if not quick and result.first_locked is None:
                 share = _relative(absolute, error.scale)
                 self.smallest[name] = min(self.smallest.get(name, math.inf), share)
@@ -241,7 +241,7 @@ class _Judge:
 
     def free_run(self, oracle: Oracle) -> None:
         """Train in eager on its own and find the first step at which the curves have parted."""
-        total = dict.fromkeys(self.total, 0.0)
+        total: dict[str, float] = {}
         for index, record in enumerate(self.trace.steps):
             eager = oracle.step(index, update=True)
             self.result.eager_losses.append(eager.loss)
@@ -257,7 +257,8 @@ class _Judge:
                 (error.scale for name, error in errors.items() if name != LOSS), default=0.0
             )
             for name, error in errors.items():
-                total[name] = total.get(name, 0.0) + _tolerance(self.latest, name)
+                here = self.per_step[index] if index < len(self.per_step) else self.latest
+                total[name] = total.get(name, 0.0) + _tolerance(here, name)
                 scale = _scale(error, total[name], 0.0 if name == LOSS else largest)
                 limit = max(total[name], VISIBLE * scale)
                 if not (error.absolute <= limit):

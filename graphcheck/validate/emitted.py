@@ -7,8 +7,9 @@ from typing import Any
 
 from graphcheck.runtime.lower import Lowered, kernel_nodes
 from graphcheck.runtime.types import InstructionDump, TensorData
+from graphcheck.validate.compare import LOSS
 
-__all__ = ["dump_bytes", "results_made", "tensor_of", "values_of_outputs"]
+__all__ = ["dump_bytes", "reached", "results_made", "tensor_of", "values_of_outputs"]
 
 
 def tensor_of(data: TensorData) -> Any:
@@ -68,6 +69,29 @@ def values_of_outputs(
         elif spec.kind.name == "GRADIENT_TO_PARAMETER":
             gradients[str(spec.target)] = array
     return loss, gradients
+
+
+def reached(lowered: Lowered, instruction: int) -> tuple[str, ...]:
+    """What depends on the result of an instruction: parameters whose gradient does, or the loss.
+
+    Names are those of the module; the loss is "loss", and comes last.
+    """
+    start = kernel_nodes(lowered.emitted).get(instruction)
+    found = {start}
+    waiting = [start] if start is not None else []
+    while waiting:
+        for user in waiting.pop().users:
+            if user not in found:
+                found.add(user)
+                waiting.append(user)
+    gradients = []
+    loss: tuple[str, ...] = ()
+    for spec, node in _outputs(lowered.emitted):
+        if node in found and spec.kind.name == "GRADIENT_TO_PARAMETER":
+            gradients.append(str(spec.target))
+        elif node in found and spec.kind.name == "LOSS_OUTPUT":
+            loss = (LOSS,)
+    return (*gradients, *loss)
 
 
 def _outputs(emitted: Any) -> Iterator[tuple[Any, Any]]:

@@ -23,11 +23,19 @@ from typing import Any
 from graphcheck.runtime.lower import Instruction, Lowered
 from graphcheck.runtime.types import Trace
 from graphcheck.validate.compare import LOSS, Comparison, shifted_names
+from graphcheck.validate.emitted import reached
 from graphcheck.validate.oracle import Oracle
 from graphcheck.validate.replay import Replayed
-from graphcheck.validate.types import Divergence
+from graphcheck.validate.types import Divergence, Shadow
 
-__all__ = ["LIMIT", "compare_statistics", "random_instructions", "seeded", "told_random"]
+__all__ = [
+    "LIMIT",
+    "blame_instruction",
+    "compare_statistics",
+    "random_instructions",
+    "seeded",
+    "told_random",
+]
 
 LIMIT = 6.0
 """Standard deviations. Chance alone exceeds it once in 5e8 normal draws."""
@@ -186,6 +194,26 @@ def compare_statistics(
         if which == "scale" and total.steps:
             result.worst[name.removeprefix(prefix)] = abs(total.deviation) / total.steps
     return result
+
+
+def blame_instruction(
+    comparison: Comparison, shadowed: Shadow, lowered: Lowered, prefix: str
+) -> None:
+    """Make the first wrong instruction on which training depends the divergence, if any is."""
+    for wrong in shadowed.wrong:
+        names = reached(lowered, wrong.instruction)
+        if not names:
+            continue
+        name = names[0].removeprefix(prefix)
+        what = "the loss" if names[0] == LOSS else f"the gradient of {name}"
+        comparison.first_locked = Divergence(
+            wrong.step, name, math.nan, math.nan, wrong.error, wrong.tolerance
+        )
+        comparison.told = (
+            f"instruction {wrong.instruction} ({wrong.op}) computes something else than eager "
+            f"from the same inputs, and {what} depends on it"
+        )
+        return
 
 
 def _add_gradient(statistics: _Statistics, name: str, runtime: Any, samples: list[Any]) -> None:

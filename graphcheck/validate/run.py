@@ -25,7 +25,12 @@ from graphcheck.validate.compare import LOSS, Comparison, compare
 from graphcheck.validate.emitted import dump_bytes
 from graphcheck.validate.ladder import Ladder
 from graphcheck.validate.oracle import Oracle
-from graphcheck.validate.random_ops import compare_statistics, random_instructions, told_random
+from graphcheck.validate.random_ops import (
+    blame_instruction,
+    compare_statistics,
+    random_instructions,
+    told_random,
+)
 from graphcheck.validate.reason import (
     gradient_order,
     locate,
@@ -167,6 +172,8 @@ class _Run:
         )
         if verdict == "match":
             self.ladder.passed("compare", compared, f"{comparison.locked_steps} steps")
+        elif verdict == "not run":
+            self.ladder.skipped("compare", reason, compared)
         else:
             self.ladder.failed("compare", reason, compared)
         answer = self._answer(verdict, reason, trace, comparison, stale)
@@ -202,8 +209,12 @@ class _Run:
         if replayed.divergence is not None and not replayed.translated:
             comparison.first_locked = replayed.divergence
             comparison.told = f"with the same draws, {told_divergence(replayed.divergence)}"
-        if replayed.errors and not (replayed.divergence and replayed.translated):
+        exact = not replayed.why_not and not (replayed.divergence and replayed.translated)
+        if replayed.errors and exact:
             comparison.worst = {name: e for name, e in replayed.errors.items() if name != LOSS}
+        if shadowed is not None and not exact and comparison.first_locked is None:
+            # A distribution hides a small fault; an instruction seen to be wrong does not.
+            blame_instruction(comparison, shadowed, lowered, prefix)
         return comparison, shadowed
 
     def _shadow(self, request: TrainRequest, lowered: Lowered, step: int) -> Shadow | None:

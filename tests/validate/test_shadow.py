@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from fake_device import load_model, lowered, no_runtime
+from fake_device import load_model, lowered, no_runtime, trained
 
 
 @cache
@@ -120,3 +120,41 @@ def test_a_rewritten_dropout_matches():
     )
     assert max(verdict.worst_gradient_errors.values()) < 1e-4
     assert any("with the runtime's own draws replayed in eager" in note for note in verdict.notes)
+
+
+def test_a_wrong_instruction_decides_where_draws_cannot_be_replayed():
+    """By distribution alone a small fault in a random model would go unseen."""
+    from graphcheck.options import ValidateOptions
+    from graphcheck.validate.run import validate_workload
+
+    records = {record.instruction: record for record in _dump("dropout").dump}
+    dropout = next(r for r in records.values() if r.op == "aten::native_dropout.out")
+    # Without its record the draws are not known, and its missing scale is not seen.
+    del records[dropout.instruction]
+
+    def validate():
+        def train(request):
+            trace = trained(load_model("dropout"), request.steps, amplitude=0)
+            return replace(trace, dump=tuple(records.values()) if request.dump_step == 0 else ())
+
+        return validate_workload(
+            load_model("dropout"),
+            ValidateOptions(target="", steps=5),
+            lowered=lowered("dropout"),
+            train=train,
+        )
+
+    verdict = validate()
+    assert verdict.verdict == "match"
+    assert any("NOT COMPARED: any entry by itself" in note for note in verdict.notes)
+    wrong = [r for r in records.values() if r.op == "aten::mm.out"][-1]
+    output = wrong.outputs[0]
+    records[wrong.instruction] = replace(
+        wrong, outputs=(replace(output, array=output.array * 1.001),)
+    )
+    verdict = validate()
+    assert verdict.verdict == "diverged"
+    assert verdict.reason.startswith(
+        f"instruction {wrong.instruction} (aten::mm.out) computes something else than eager from "
+        "the same inputs, and the gradient of a.weight depends on it"
+    )

@@ -134,7 +134,7 @@ def test_a_crash_on_the_way():
     assert verdict.reason == (
         "stopped after 2 of 4 steps, which agree: the runtime crashed with SIGSEGV in step 2"
     )
-    assert _outcomes(verdict)["train"] == "fail"
+    assert (_outcomes(verdict)["train"], _outcomes(verdict)["compare"]) == ("fail", "not run")
 
 
 def test_stale_outputs_that_agree_by_luck():
