@@ -1,0 +1,201 @@
+"""What trains: torchvision's models on the stock runtime, and as graphcheck exports them.
+
+    python bench/zoo.py [--models resnet18 ...] [--set 26|classification|segmentation|video|all]
+                        [--results bench/results/zoo.jsonl] [--table bench/results/zoo.md]
+
+One child process per model and side with a time limit; every result is a JSON line, and a model
+that has a line already is not run again. `stock` is `graphcheck validate` of the stock lowering,
+`graphcheck` is `graphcheck export` with its parity check; both train 3 steps in the runtime and
+compare every gradient with eager PyTorch, tolerances derived from the noise of the arithmetic.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+STEPS = 3
+RATE = 0.01
+
+# One or two per family, as in the baseline.
+TWENTY_SIX = ["alexnet", "convnext_tiny", "deeplabv3_mobilenet_v3_large", "densenet121", "efficientnet_b0", "efficientnet_v2_s", "fcn_resnet50", "googlenet", "inception_v3", "lraspp_mobilenet_v3_large", "maxvit_t", "mnasnet1_0", "mobilenet_v2", "mobilenet_v3_small", "r3d_18", "regnet_y_400mf", "resnet18", "resnet50", "resnext50_32x4d", "shufflenet_v2_x1_0", "squeezenet1_1", "swin_t", "swin_v2_t", "vgg11", "vit_b_16", "wide_resnet50_2"]
+
+# The smallest input each accepts, where it is not 2x3x64x64.
+SHAPES = {
+    "inception_v3": "2,3,75,75",
+    "googlenet": "2,3,64,64",
+    "maxvit_t": "2,3,224,224",
+    "r3d_18": "2,3,4,32,32",
+    "mc3_18": "2,3,4,32,32",
+    "r2plus1d_18": "2,3,4,32,32",
+    "s3d": "2,3,16,224,224",
+    "mvit_v1_b": "1,3,16,224,224",
+    "mvit_v2_s": "1,3,16,224,224",
+}
+
+
+def shape_of(name: str) -> str:
+    if name in SHAPES:
+        return SHAPES[name]
+    if name.startswith("swin3d"):
+        return "1,3,4,32,32"
+    if name.startswith("vit_"):
+        return "2,3,32,32" if name.endswith("16") or name.endswith("32") else "2,3,28,28"
+    if name.startswith(("deeplab", "fcn", "lraspp")):
+        return "2,3,32,32"
+    return "2,3,64,64"
+
+
+def names_of(which: str) -> Iterator[str]:
+    if which == "26":
+        yield from TWENTY_SIX
+        return
+    import torchvision
+
+    modules = {
+        "classification": [torchvision.models],
+        "segmentation": [torchvision.models.segmentation],
+        "video": [torchvision.models.video],
+    }
+    chosen = [m for group in modules.values() for m in group] if which == "all" else modules[which]
+    for module in chosen:
+        yield from torchvision.models.list_models(module=module)
+
+
+def run(arguments: list[str], timeout: float) -> tuple[int | None, dict[str, Any], float]:
+    start = time.monotonic()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "graphcheck", *arguments, "--timeout", str(timeout)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout + 60,
+        )
+    except subprocess.TimeoutExpired:
+        return None, {"failure": "no end in time"}, time.monotonic() - start
+    try:
+        answer = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        answer = {"failure": (done.stderr.strip().splitlines() or ["no answer"])[-1][:300]}
+    return done.returncode, answer, time.monotonic() - start
+
+
+def stock(name: str, timeout: float) -> dict[str, Any]:
+    code, verdict, seconds = run(["validate", *common(name)], timeout)
+    failed = next((s for s in verdict.get("stages", ()) if s["outcome"] == "fail"), None)
+    return {
+        "verdict": verdict.get("verdict", "not run"),
+        "stage": failed["name"] if failed else "",
+        "why": verdict.get("reason") or verdict.get("failure", ""),
+        "code": code,
+        "seconds": round(seconds, 1),
+    }
+
+
+def repaired(name: str, timeout: float) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        program = str(Path(folder) / "model.pte")
+        code, result, seconds = run(["export", *common(name), "-o", program], timeout)
+    card = result.get("card") or {}
+    verdict = result.get("verdict") or {}
+    return {
+        "verdict": card.get("verdict") or verdict.get("verdict", "not run"),
+        "why": result.get("failure", ""),
+        "rewrites": {r["name"]: r["count"] for r in card.get("rewrites", ())},
+        "worst": max((verdict.get("worst_gradient_errors") or {"": 0.0}).values(), default=0.0),
+        "arena_mb": round(card.get("arena_bytes", 0) / 1e6, 1),
+        "code": code,
+        "seconds": round(seconds, 1),
+    }
+
+
+def common(name: str) -> list[str]:
+    return [
+        f"torchvision:{name}",
+        "--input",
+        f"float32[{shape_of(name)}]",
+        "--num-classes",
+        "10",
+        "--steps",
+        str(STEPS),
+        "--learning-rate",
+        str(RATE),
+        "--output-format",
+        "json",
+    ]
+
+
+def read(path: Path) -> dict[str, dict[str, Any]]:
+    if not path.exists():
+        return {}
+    rows = (json.loads(line) for line in path.read_text().splitlines() if line.strip())
+    return {row["model"]: row for row in rows}
+
+
+def table(rows: dict[str, dict[str, Any]]) -> str:
+    right = sum(row["graphcheck"]["verdict"] in ("match", "drift") for row in rows.values())
+    stock_right = sum(row["stock"]["verdict"] in ("match", "drift") for row in rows.values())
+    lines = [
+        "# torchvision's models: the stock flow, and as graphcheck exports them",
+        "",
+        f"`python bench/zoo.py`: {STEPS} steps of SGD in the unpatched runtime against eager, every",
+        "gradient compared at every step (weights reset to the runtime's before each step).",
+        "",
+        f"{len(rows)} models: right on the stock flow **{stock_right}**, as exported by graphcheck "
+        f"**{right}**.",
+        "",
+        "| model | input | stock | why | graphcheck | worst gradient error | rewritten nodes |",
+        "| --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for name in sorted(rows):
+        row = rows[name]
+        mine, other = row["graphcheck"], row["stock"]
+        rewritten = ", ".join(f"{k} x{v}" for k, v in sorted(mine["rewrites"].items()))
+        verdict = mine["verdict"]
+        if mine["why"]:
+            verdict += f": {mine['why'][:160]}"
+        lines.append(
+            f"| {name} | {row['input']} | {other['verdict']} | {other['why'][:110]} "
+            f"| {verdict} | {mine['worst']:.1e} | {rewritten} |".replace("\n", " ")
+        )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", nargs="*")
+    parser.add_argument("--set", default="26", dest="which")
+    parser.add_argument("--results", type=Path, default=Path("bench/results/zoo.jsonl"))
+    parser.add_argument("--table", type=Path, default=Path("bench/results/zoo.md"))
+    parser.add_argument("--timeout", type=float, default=900.0)
+    options = parser.parse_args()
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    rows = read(options.results)
+    for name in options.models or names_of(options.which):
+        if name in rows:
+            continue
+        row = {
+            "model": name,
+            "input": shape_of(name),
+            "stock": stock(name, options.timeout),
+            "graphcheck": repaired(name, options.timeout),
+        }
+        rows[name] = row
+        with options.results.open("a") as stream:
+            stream.write(json.dumps(row) + "\n")
+        options.table.write_text(table(rows))
+        print(name, row["stock"]["verdict"], "->", row["graphcheck"]["verdict"], flush=True)
+        print("   ", row["graphcheck"]["why"][:300], flush=True)
+    options.table.write_text(table(rows))
+
+
+if __name__ == "__main__":
+    main()
