@@ -30,12 +30,12 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
     """
     from graphcheck.graph.capture import capture
     from graphcheck.graph.diagnose import precheck
-    from graphcheck.opset.load import load
+    from graphcheck.opset.load import load, with_libraries
 
-    opset = load(options.opset or "installed")
+    opset = with_libraries(load(options.opset or "installed"), options.kernel_libraries)
     problems: list[ModelError] = list(precheck(workload))
     try:
-        graph = capture(workload)
+        graph = capture(workload, strict=options.strict)
     except ModelError as error:
         problems += (error, *getattr(error, "others", ()))
         return failure_report(options, problems, workload.guesses, opset)
@@ -47,7 +47,11 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
         findings=deduplicate(kept),
         suppressed=suppressed,
         unused_suppressions=unused,
-        not_checked=(*not_checked, *(NotChecked(*pair) for pair in graph.not_checked)),
+        not_checked=(
+            *_own_kernels(graph, opset),
+            *not_checked,
+            *(NotChecked(*pair) for pair in graph.not_checked),
+        ),
         guesses=workload.guesses,
         versions=versions(opset),
         ops=len(graph.calls),
@@ -78,6 +82,20 @@ def _unproven(
         result = probes.get(advisory.id)
         if result is not None and result.outcome == "not run":
             yield NotChecked(f"{advisory.id} ({advisory.title})", result.detail)
+
+
+def _own_kernels(graph: JointGraph, opset: Opset) -> Iterable[NotChecked]:
+    """The kernels of the user's own library that the graph calls: nothing is known of them."""
+    if not opset.extra:
+        return
+    from graphcheck.opset.support import support
+    from graphcheck.opset.types import Grade
+
+    answers = [support(call, opset) for call in graph.calls]
+    for kernel in sorted({a.kernel for a in answers if a.grade is Grade.NOT_CHECKED}):
+        yield NotChecked(
+            kernel, "it is in your own kernel library; graphcheck validate measures it"
+        )
 
 
 def run_rules(graph: JointGraph, context: Context) -> tuple[Finding, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -43,6 +44,7 @@ __all__ = [
     "codes_of",
     "configuration",
     "fail_on_of",
+    "options_again",
 ]
 
 Options = TypeVar("Options", bound=CheckOptions)
@@ -227,6 +229,34 @@ def _no_file(path: Path) -> UsageError:
         else f"Looked in {path.absolute().parent}."
     )
     return UsageError(f"There is no file {path}.", hint)
+
+
+def options_again(
+    inputs: list[str] | None,
+    loss: str | None,
+    num_classes: int | None,
+    dynamic_batch: bool | None,
+    opset: str | None,
+    kernel_libraries: list[Path] | None,
+) -> str:
+    """The options of this command line that describe the target, for the next command.
+
+    What the configuration says is read again, so it is not repeated.
+    """
+    words: list[str] = []
+    for spec in inputs or ():
+        words += ("--input", spec)
+    if loss is not None:
+        words += ("--loss", loss)
+    if num_classes is not None:
+        words += ("--num-classes", str(num_classes))
+    if dynamic_batch is not None:
+        words.append("--dynamic-batch" if dynamic_batch else "--static-batch")
+    if opset is not None:
+        words += ("--opset", opset)
+    for path in kernel_libraries or ():
+        words += ("--kernel-library", str(path))
+    return shlex.join(words)
 
 
 def check_options(

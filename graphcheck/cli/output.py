@@ -25,12 +25,12 @@ def wants_color(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def look(verbosity: int = 0, output: Path | None = None) -> Look:
-    """How to show a report on stdout, or in the file `output`."""
+def look(verbosity: int = 0, output: Path | None = None, again: str = "") -> Look:
+    """How to show a report on stdout, or in the file `output`; `again` as in `Look`."""
     if output is not None:
-        return Look(verbosity=verbosity, root=Path.cwd())
+        return Look(verbosity=verbosity, root=Path.cwd(), again=again)
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    return Look(width, wants_color(sys.stdout), _can_encode("▁█"), verbosity, Path.cwd())
+    return Look(width, wants_color(sys.stdout), _can_encode("▁█"), verbosity, Path.cwd(), again)
 
 
 def _can_encode(text: str) -> bool:

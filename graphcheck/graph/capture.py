@@ -20,21 +20,21 @@ __all__ = ["capture", "describe", "trace"]
 _NORMS = ("native_group_norm", "native_layer_norm", "_native_batch_norm_legit")
 
 
-def capture(workload: Workload) -> JointGraph:
-    """Trace the workload and describe its joint graph.
+def capture(workload: Workload, *, strict: bool = False) -> JointGraph:
+    """Trace the workload and describe its joint graph; `strict` asks for strict export first.
 
     Raises ModelError with the GC0 code of the reason when it cannot be exported or differentiated.
     """
-    return describe(trace(workload), workload)
+    return describe(trace(workload, strict=strict), workload)
 
 
-def trace(workload: Workload) -> Traced:
+def trace(workload: Workload, *, strict: bool = False) -> Traced:
     """Export and differentiate; strict tracing for tied weights and where non-strict fails.
 
     Non-strict export gives each name of a tied parameter an input of its own, and then only one of
     them a gradient; strict export keeps one. Raises ModelError.
     """
-    strict = bool(tied_parameters(workload.module))
+    strict = strict or bool(tied_parameters(workload.module))
     progress("exporting the model")
     try:
         exported = export(workload, strict=strict)

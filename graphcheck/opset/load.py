@@ -12,7 +12,7 @@ from graphcheck.opset.format import KernelFile, dump, read
 from graphcheck.opset.registry import limits_for, public_version, shipped
 from graphcheck.opset.types import Opset
 
-__all__ = ["extend", "installed_version", "load"]
+__all__ = ["extend", "installed_version", "load", "with_libraries"]
 
 
 def installed_version() -> str:
@@ -66,6 +66,27 @@ def extend(opset: Opset, names: Iterable[str]) -> Opset:
                 f"{name!r} is no registry name of a kernel; one looks like `aten::add.out`."
             )
     return dataclasses.replace(opset, extra=opset.extra | added)
+
+
+def with_libraries(opset: Opset, libraries: Iterable[str]) -> Opset:
+    """The opset with the kernels of the user's own shared libraries, read without loading them.
+
+    Raises UsageError for a file that cannot be read or registers no kernel.
+    """
+    from graphcheck.opset.generate.names import from_library
+
+    for library in libraries:
+        try:
+            names = from_library(Path(library).read_bytes())
+        except OSError as error:
+            raise UsageError(f"{library} cannot be read: {error.strerror}.") from error
+        if not names:
+            raise UsageError(
+                f"{library} registers no kernel: it holds no name such as `aten::add.out`.",
+                "Name the shared library whose code calls the registration of ExecuTorch.",
+            )
+        opset = extend(opset, names)
+    return opset
 
 
 def _from_file(path: Path) -> Opset:

@@ -22,7 +22,8 @@ class Look:
     """How to show a report: what the reader's terminal can do and how much he wants to see.
 
     `width` is in columns, None for no wrapping (a file or a pipe). `verbosity` is -1 for quiet,
-    0, or more for details. Paths below `root` are shown relative to it.
+    0, or more for details. Paths below `root` are shown relative to it. `again` are the
+    options that a next command on the same target has to repeat.
     """
 
     width: int | None = None
@@ -30,6 +31,7 @@ class Look:
     unicode: bool = True
     verbosity: int = 0
     root: Path = Path()
+    again: str = ""
 
 
 @dataclass(frozen=True)

@@ -182,4 +182,4 @@ def _end(verdict: Verdict, look: Look, paint: Paint) -> Iterator[str]:
         yield paint(wrap(f"{versions_line(verdict.versions)}{optimizer}{run}", look.width), "dim")
     summary = shorten(f"{verdict.target}: {verdict_summary(verdict)}", look.root)
     color = _COLORS.get(verdict.verdict, "yellow")
-    yield closing(summary, verdict_next_command(verdict), look.width, paint, color)
+    yield closing(summary, verdict_next_command(verdict, look.again), look.width, paint, color)

@@ -97,13 +97,17 @@ def explain_command(finding: Finding) -> str:
     return f"graphcheck rule {finding.code}"
 
 
-def next_command(report: Report) -> str:
-    """What to type after this report."""
+def next_command(report: Report, again: str = "") -> str:
+    """What to type after this report; `again` are the options to repeat after the target."""
     if report.next_command:
-        return report.next_command
+        return _repeated(report.next_command, report.target, again)
     if report.findings:
         return explain_command(ordered(report.findings)[0])
-    return f"graphcheck validate {report.target}"
+    return _repeated(f"graphcheck validate {report.target}", report.target, again)
+
+
+def _repeated(command: str, target: str, again: str) -> str:
+    return f"{command} {again}" if again and command.endswith(f" {target}") else command
 
 
 def report_summary(report: Report) -> str:
@@ -146,6 +150,8 @@ def verdict_summary(verdict: Verdict) -> str:
     return f"{verdict.verdict}: {reason}" if reason else f"{verdict.verdict}."
 
 
-def verdict_next_command(verdict: Verdict) -> str:
-    """What to type after this verdict, "" after a match."""
-    return "" if verdict.verdict == "match" else f"graphcheck check {verdict.target}"
+def verdict_next_command(verdict: Verdict, again: str = "") -> str:
+    """What to type after this verdict, "" after a match; `again` as for `next_command`."""
+    if verdict.verdict == "match":
+        return ""
+    return _repeated(f"graphcheck check {verdict.target}", verdict.target, again)

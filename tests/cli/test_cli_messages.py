@@ -183,6 +183,23 @@ def test_verdict(command: Callable[..., Any], api: Any, word: str, line: str) ->
     assert command("validate", "model.py", "-q").out == line
 
 
+def test_next_command_repeats_what_describes_the_target(
+    command: Callable[..., Any], api: Any
+) -> None:
+    again = ("--input", "float32[2,3]", "--num-classes", "7", "--static-batch")
+    api.answer = make_report()
+    for form in ("text", "github"):
+        last = command("model.py", *again, "--output-format", form).out.splitlines()[-1]
+        assert last.endswith(
+            " Next: graphcheck validate model.py --input 'float32[2,3]' --num-classes 7"
+            " --static-batch"
+        )
+    api.answer = make_verdict("diverged")
+    assert command("validate", "model.py", "-q", "--loss", "mse", "--steps", "3").out == (
+        "model.py: diverged: for a reason. Next: graphcheck check model.py --loss mse\n"
+    )
+
+
 def test_progress_goes_to_stderr(command: Callable[..., Any], api: Any) -> None:
     api.answer = make_report()
     assert command("model.py").err == ""

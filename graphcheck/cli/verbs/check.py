@@ -61,12 +61,13 @@ def check(
         timeout=timeout,
         memory_limit=memory_limit,
     )
+    again = opt.options_again(inputs, loss, num_classes, dynamic_batch, opset, kernel_library)
     verbosity = -1 if quiet else verbose
     from graphcheck.api import check_target
 
     with Progress(verbosity) as progress:
         report = check_target(request, progress)
-    emit(chosen_format.report(report, look(verbosity, output)), output)
+    emit(chosen_format.report(report, look(verbosity, output, again)), output)
     if output is not None and not quiet:
         say(f"{report_summary(report)} Report in {output}")
     return exit_code_of_report(report, level, exit_zero=exit_zero)

@@ -83,12 +83,13 @@ def validate(
         optimizer=opt.chosen(optimizer, settings.optimizer, "sgd"),
         device=device,
     )
+    again = opt.options_again(inputs, loss, num_classes, dynamic_batch, opset, kernel_library)
     verbosity = -1 if quiet else verbose
     from graphcheck.api import validate_target
 
     with Progress(verbosity) as progress:
         verdict = validate_target(request, progress)
-    emit(chosen_format.verdict(verdict, look(verbosity, output)), output)
+    emit(chosen_format.verdict(verdict, look(verbosity, output, again)), output)
     if output is not None and not quiet:
         say(f"{verdict.target}: {verdict_summary(verdict)} Report in {output}")
     return exit_code_of_verdict(verdict, level, exit_zero=exit_zero)

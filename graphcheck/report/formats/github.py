@@ -75,7 +75,7 @@ def report_github(report: Report, look: Look) -> str:
         )
     for left_out in report.not_checked:
         lines.append(command("notice", f"{left_out.what}: {left_out.why}", title="NOT CHECKED"))
-    lines.append(_log(f"{report_summary(report)} Next: {next_command(report)}"))
+    lines.append(_log(f"{report_summary(report)} Next: {next_command(report, look.again)}"))
     return "\n".join(lines) + "\n"
 
 
@@ -101,7 +101,7 @@ def verdict_github(verdict: Verdict, look: Look) -> str:
         lines.append(
             _at(wrong.source, "wrong instruction", wrong_sentence(wrong, look.root), look.root)
         )
-    following = verdict_next_command(verdict)
+    following = verdict_next_command(verdict, look.again)
     tail = f" Next: {following}" if following else ""
     summary = shorten(f"{verdict.target}: {verdict_summary(verdict)}", look.root)
     lines.append(_log(f"{summary}{tail}"))

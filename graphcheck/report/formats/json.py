@@ -29,14 +29,14 @@ def report_json(report: Report, look: Look) -> str:
         "suppressed": len(report.suppressed),
         "not_checked": len(report.not_checked),
     }
-    body["next_command"] = next_command(report)
+    body["next_command"] = next_command(report, look.again)
     return _dump("report", body)
 
 
 def verdict_json(verdict: Verdict, look: Look) -> str:
     """Everything the verdict holds."""
     body = msgspec.to_builtins(verdict)
-    body["next_command"] = verdict_next_command(verdict)
+    body["next_command"] = verdict_next_command(verdict, look.again)
     return _dump("verdict", body)
 
 

@@ -141,7 +141,9 @@ def _end(report: Report, look: Look, paint: Paint) -> Iterator[str]:
     color = (
         "red" if report.failed or counts["error"] else "yellow" if counts["warning"] else "green"
     )
-    yield closing(report_summary(report), next_command(report), look.width, paint, color)
+    yield closing(
+        report_summary(report), next_command(report, look.again), look.width, paint, color
+    )
 
 
 FORMAT = Format(
