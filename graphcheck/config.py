@@ -7,9 +7,8 @@ UsageError that names file and key: a setting that is ignored would be a check t
 from __future__ import annotations
 
 import difflib
-import importlib
 import os
-import sys
+import tomllib
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -93,13 +92,12 @@ def load_config(path: Path | None) -> Config:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    toml = importlib.import_module("tomllib" if sys.version_info >= (3, 11) else "tomli")
     try:
         text = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path} cannot be read: {error}.") from None
     try:
-        data: dict[str, Any] = toml.loads(text)
+        data: dict[str, Any] = tomllib.loads(text)
     except ValueError as error:
         raise UsageError(f"{path} is not valid TOML: {error}.") from None
     return data

@@ -12,7 +12,7 @@ from graphcheck.validate.types import Verdict
 __all__ = ["FailOn", "exit_code_of_report", "exit_code_of_verdict"]
 
 
-class FailOn(str, enum.Enum):
+class FailOn(enum.StrEnum):
     """The least severity that makes the exit code 1."""
 
     ERROR = "error"
