@@ -20,7 +20,8 @@ def public_version(version: str) -> str:
 
 def shipped() -> dict[str, Path]:
     """Names of the shipped opsets (`executorch-1.5.1`), each with its file."""
-    return {path.stem: path for path in sorted(opsets_dir().glob("*.yaml"))}
+    # Other files beside them (swaps) have no version in their name.
+    return {path.stem: path for path in sorted(opsets_dir().glob("*-[0-9]*.yaml"))}
 
 
 def covers(versions: str, version: str, where: str) -> bool:
