@@ -1,6 +1,6 @@
 """graphcheck: makes a PyTorch model trainable on ExecuTorch, and proves it.
 
-The public API: `check`, `validate`, `Report`, `Finding`, `Verdict`. Importing this package does
+The public API: `check`, `validate`, `make_trainable`, `Report`, `Finding`, `Verdict`. Importing this package does
 not import torch.
 """
 
@@ -13,14 +13,16 @@ if TYPE_CHECKING:
     from graphcheck.api import check, validate
     from graphcheck.report.types import Report
     from graphcheck.rules.types import Finding
+    from graphcheck.swap.live import make_trainable
     from graphcheck.validate.types import Verdict
 
-__all__ = ["Finding", "Report", "Verdict", "check", "validate"]
+__all__ = ["Finding", "Report", "Verdict", "check", "make_trainable", "validate"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "check": "graphcheck.api",
     "validate": "graphcheck.api",
+    "make_trainable": "graphcheck.swap.live",
     "Report": "graphcheck.report.types",
     "Finding": "graphcheck.rules.types",
     "Verdict": "graphcheck.validate.types",

@@ -1,0 +1,1 @@
+"""The swaps: one file each, with `SWAP = Swap(...)`, found by `graphcheck.swap.interface`."""

@@ -1,0 +1,17 @@
+"""Average pooling as a depthwise convolution with constant weights."""
+
+from __future__ import annotations
+
+from graphcheck.swap.convert import as_layer
+from graphcheck.swap.interface import Swap
+from graphcheck.swap.source import renamed
+
+__all__ = ["SWAP"]
+
+_LAYERS = {f"AvgPool{rank}d": f"ConvAvgPool{rank}d" for rank in (1, 2)}
+
+SWAP = Swap(
+    name="avg-pool-as-conv",
+    module=as_layer(_LAYERS, "a depthwise convolution with constant weights"),
+    source=renamed(_LAYERS),
+)
