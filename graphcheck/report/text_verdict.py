@@ -92,6 +92,8 @@ def _first(verdict: Verdict, look: Look) -> Iterator[str]:
         ("weights reset before each step", verdict.first_locked),
     ):
         text = divergence_sentence(divergence) if divergence else "none"
+        if name == "training freely" and not verdict.free_compared:
+            text = "NOT COMPARED, the model draws random numbers"
         yield wrap(f"{name}: {text}", look.width, "  ")
 
 

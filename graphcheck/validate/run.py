@@ -357,6 +357,7 @@ class _Run:
             notes=tuple(dict.fromkeys([*self.workload.guesses, *self.notes])),
             overhead=self.overhead,
             versions=_versions(),
+            free_compared=not comparison.by_distribution,
             optimizer=f"{self.options.optimizer}, learning rate {self.options.learning_rate:g}",
         )
 

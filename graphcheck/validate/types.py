@@ -103,4 +103,6 @@ class Verdict:
     first_wrong: WrongInstruction | None = None
     """The first instruction, in order of execution, that is wrong given its own inputs."""
     shadow_checked: bool = False
+    free_compared: bool = True
+    """False where the free-running curves cannot be compared: the model draws random numbers."""
     schema_version: str = "1"
