@@ -38,13 +38,28 @@ class Provenance:
         )
 
     def source(self, joint_node: Any) -> Source:
-        """The source of a joint node; an empty one if its origin was lost."""
-        mark = (joint_node.meta.get("custom") or {}).get(MARK)
+        """The source of a joint node; an empty one if its origin was lost.
+
+        A node that autograd adds by itself (the sum of two gradients of one tensor) has no forward
+        op: it is told as its nearest producer.
+        """
+        mark = self._mark(joint_node)
         if mark is None:
             return Source(module="", module_type="")
         if mark not in self._sources:
             self._sources[mark] = self._of_exported(self._nodes[mark])
         return self._sources[mark]
+
+    def _mark(self, joint_node: Any) -> str | None:
+        todo, seen = [joint_node], set()
+        while todo:
+            node = todo.pop(0)
+            mark: str | None = (node.meta.get("custom") or {}).get(MARK)
+            if mark is not None:
+                return mark
+            seen.add(node)
+            todo += [producer for producer in node.all_input_nodes if producer not in seen]
+        return None
 
     def _of_exported(self, node: Any) -> Source:
         path, type_name = self._module(node.meta.get("nn_module_stack") or {})

@@ -43,13 +43,43 @@ def export(workload: Workload, *, strict: bool) -> Any:
     """`torch.export` of the workload; raises whatever torch raises."""
     import torch
 
-    return torch.export.export(
-        workload.module,
-        workload.inputs,
-        workload.kwargs or None,
-        dynamic_shapes=workload.dynamic_shapes,
-        strict=strict,
-    )
+    with _every_frame_kept():
+        return torch.export.export(
+            workload.module,
+            workload.inputs,
+            workload.kwargs or None,
+            dynamic_shapes=workload.dynamic_shapes,
+            strict=strict,
+        )
+
+
+@contextlib.contextmanager
+def _every_frame_kept() -> Iterator[None]:
+    """Keep frames of the user's helper functions in stack traces.
+
+    Export keeps those of functions called `forward` only, which hides the line that makes the call.
+    """
+    from torch.fx.proxy import TracerBase
+
+    original = getattr(TracerBase, "_filter_traceback_frames", None)
+    if original is None:
+        yield
+        return
+
+    def whole(self: Any, summary: Any) -> Any:
+        kept = getattr(self, "_record_forward_stack_traces_only", None)
+        self._record_forward_stack_traces_only = False
+        try:
+            return original(self, summary)
+        finally:
+            if kept is not None:
+                self._record_forward_stack_traces_only = kept
+
+    TracerBase._filter_traceback_frames = whole
+    try:
+        yield
+    finally:
+        TracerBase._filter_traceback_frames = original
 
 
 def trace_joint(exported: Any, *, strict: bool) -> Traced:

@@ -180,3 +180,28 @@ def test_layouts_are_those_of_the_lowered_program() -> None:
     assert convolution.outputs[0].dim_order == (0, 2, 3, 1)
     (exponential,) = calls(last, "aten.exp")
     assert exponential.arguments["self"].dim_order == (0, 1, 2, 3)
+
+
+class Helper(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self._inner(x)
+
+    def _inner(self, x: Any) -> Any:
+        return self.fc(x).exp().mean()  # the line that counts
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_helper_function_is_where_its_ops_are(strict: bool) -> None:
+    from graphcheck.graph.capture import describe
+    from graphcheck.graph.trace import export, trace_joint
+
+    workload = Workload(Helper(), (torch.randn(2, 3),))
+    graph = describe(trace_joint(export(workload, strict=strict), strict=strict), workload)
+    (exponential,) = [call for call in calls(graph, "aten.exp") if not call.backward]
+    assert exponential.source.code.startswith("return self.fc(x).exp().mean()")
+    lines = Path(__file__).read_text().splitlines()
+    assert lines[exponential.source.line - 1].endswith("# the line that counts")
