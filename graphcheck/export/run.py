@@ -18,9 +18,10 @@ from graphcheck.export.reference import reference_trace
 from graphcheck.export.types import Card, ExportOptions, ExportResult, RewriteRecord
 from graphcheck.files import write_atomic
 from graphcheck.graph.capture import describe, trace
+from graphcheck.graph.precheck import precheck
 from graphcheck.graph.trace import Traced, trace_joint
 from graphcheck.graph.types import JointGraph
-from graphcheck.opset.load import load
+from graphcheck.opset.load import load, with_libraries
 from graphcheck.opset.types import Opset
 from graphcheck.pipeline import consult, run_rules, versions
 from graphcheck.report.types import NotChecked
@@ -39,6 +40,7 @@ __all__ = ["export_workload"]
 
 _ROUNDS = 4
 _STANDING = ("GC1", "GC2", "GC3")
+_CORRECTED = ("GC501",)
 
 
 @dataclass
@@ -61,7 +63,11 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     cannot be used, ModelError for a model that cannot be traced.
     """
     output = _checked_output(options.output)
-    opset = load(options.opset or "installed")
+    opset = with_libraries(load(options.opset or "installed"), options.kernel_libraries)
+    problems = precheck(workload)
+    for problem in problems:
+        if problem.fatal:
+            raise problem
     frozen = freeze_(workload, options.freeze)
     choice = Choice(options.rewrite, options.no_rewrite)
     with cumulative_average():
@@ -96,9 +102,10 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
                 failure_code="GC3",
                 verdict=verdict,
             )
-    progress("recording the reference trace")
     card = _card(workload, options, output, corrected, rewritten, opset, frozen, corrections)
+    card = replace(card, remarks=_remarks(problems, rewritten.findings))
     if options.prove:
+        progress("recording the reference trace")
         card = reference_trace(card, workload, corrected, options)
     if verdict is not None:
         card = replace(
@@ -108,6 +115,17 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
             worst_gradient_errors=verdict.worst_gradient_errors,
         )
     return _write(output, corrected, card, options, verdict)
+
+
+def _remarks(problems: Iterable[ModelError], findings: Iterable[Finding]) -> tuple[str, ...]:
+    """What is left to know of a program that trains: warnings, and what the export cannot mend."""
+    told = [f"{problem.code}: {problem.message}" for problem in problems]
+    told += [
+        f"{finding.code}: {finding.subject} ({finding.module}): {finding.message}"
+        for finding in deduplicate(findings)
+        if finding.severity is not Severity.NOTE and finding.code not in _CORRECTED
+    ]
+    return tuple(told)
 
 
 def _checked_output(name: str) -> Path:

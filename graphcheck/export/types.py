@@ -82,6 +82,7 @@ class Card:
     mutated_buffers: tuple[str, ...] = ()
     rewrites: tuple[RewriteRecord, ...] = ()
     corrections: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()
     not_checked: tuple[NotChecked, ...] = ()
     verdict: str = "not run"

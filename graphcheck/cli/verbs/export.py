@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -130,13 +131,14 @@ def tell(result: ExportResult, *, quiet: bool = False) -> None:
     if result.card is not None and not quiet:
         card = result.card
         for record in card.rewrites:
-            where = ", ".join(record.modules[:3])
-            more = f" and {len(record.modules) - 3} more" if len(record.modules) > 3 else ""
-            emit_line(f"rewrite {record.name} (x{record.count}, {where}{more}): {record.reason}")
+            where = _some(record.modules)
+            emit_line(f"rewrite {record.name} (x{record.count}, {where}): {record.reason}")
         for correction in card.corrections:
             emit_line(f"corrected: {correction}")
-        for name in card.frozen:
-            emit_line(f"frozen: {name}")
+        if card.frozen:
+            emit_line(f"frozen: {_some(card.frozen)}")
+        for remark in card.remarks:
+            emit_line(f"mind: {remark}")
         for guess in card.guesses:
             emit_line(f"guessed: {guess}")
         for item in card.not_checked:
@@ -159,6 +161,11 @@ def tell(result: ExportResult, *, quiet: bool = False) -> None:
         emit_line(f"wrote {' and '.join(result.written)}")
     else:
         complain(f"{result.target}: nothing was written: {result.failure}", result.hint)
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
 
 
 def result_steps(result: ExportResult) -> int:
