@@ -1,6 +1,6 @@
 """graphcheck: makes a PyTorch model trainable on ExecuTorch, and proves it.
 
-The public API: `check`, `validate`, `make_trainable`, `Report`, `Finding`, `Verdict`. Importing this package does
+The public API: `check`, `validate`, `fix`, `make_trainable`, `Report`, `Finding`, `Verdict`. Importing this package does
 not import torch.
 """
 
@@ -10,18 +10,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphcheck.api import check, validate
+    from graphcheck.api import check, fix, validate
     from graphcheck.report.types import Report
     from graphcheck.rules.types import Finding
     from graphcheck.swap.live import make_trainable
     from graphcheck.validate.types import Verdict
 
-__all__ = ["Finding", "Report", "Verdict", "check", "make_trainable", "validate"]
+__all__ = ["Finding", "Report", "Verdict", "check", "fix", "make_trainable", "validate"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "check": "graphcheck.api",
     "validate": "graphcheck.api",
+    "fix": "graphcheck.api",
     "make_trainable": "graphcheck.swap.live",
     "Report": "graphcheck.report.types",
     "Finding": "graphcheck.rules.types",

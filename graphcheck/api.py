@@ -8,6 +8,7 @@ crashes or eats the memory becomes an answer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,8 +21,17 @@ from graphcheck.validate.types import Stage, Verdict
 
 if TYPE_CHECKING:
     from graphcheck.export.types import ExportOptions, ExportResult
+    from graphcheck.fixing.types import FixOptions, FixResult
 
-__all__ = ["check", "check_target", "export_target", "validate", "validate_target"]
+__all__ = [
+    "check",
+    "check_target",
+    "export_target",
+    "fix",
+    "fix_target",
+    "validate",
+    "validate_target",
+]
 
 Progress = Callable[[str], None]
 
@@ -139,6 +149,50 @@ def export_target(options: ExportOptions, on_progress: Progress | None = None) -
     return ExportResult(
         options.target, failure=problem.message, hint=problem.hint, failure_code=problem.code
     )
+
+
+def fix(
+    target: str,
+    *,
+    swaps: tuple[str, ...] | list[str] = (),
+    unsafe: bool = False,
+    diff: bool = False,
+    options: FixOptions | None = None,
+) -> FixResult:
+    """Edit the source of a model so that its findings are mended: `graphcheck fix`.
+
+    `target` is `model.py` or `model.py:Net`. `swaps` picks swaps by name, `unsafe` allows those
+    that change training, `diff` writes nothing. Raises UsageError for a file with changes that
+    are not committed (unless the options allow it), ModelError for a model that cannot be loaded.
+    """
+    from graphcheck.fixing.types import FixOptions
+
+    wanted = options or FixOptions(target=target)
+    return fix_target(replace(wanted, target=target, swaps=tuple(swaps), unsafe=unsafe, diff=diff))
+
+
+def fix_target(options: FixOptions, on_progress: Progress | None = None) -> FixResult:
+    """Fix a target: the model is looked at in child processes, the source is edited here.
+
+    Raises as `fix` does.
+    """
+    from graphcheck.fixing.run import run_fix
+    from graphcheck.fixing.types import Look
+
+    def look(wanted: FixOptions) -> Look:
+        try:
+            return run_worker(
+                "graphcheck.fixing.look:look_task",
+                wanted,
+                Look,
+                timeout=wanted.timeout,
+                memory_limit=wanted.memory_limit,
+                on_progress=on_progress,
+            )
+        except WorkerFailure as failure:
+            raise _explain(failure, wanted) from failure
+
+    return run_fix(options, look)
 
 
 def _explain(failure: WorkerFailure, options: CheckOptions) -> ModelError:

@@ -70,9 +70,11 @@ def _make(module: Any, argument: str) -> Made:
     # The same parameters, so that an optimizer that has them keeps them.
     made.weight, made.bias = module.weight, module.bias
     made.train(module.training)
-    what = f"{groups} groups of {channels // groups} channels, scale and shift kept"
+    size = channels // groups
+    what = f"{groups} group{'s' if groups > 1 else ''} of {size} channel{'s' if size > 1 else ''}"
+    what += ", scale and shift kept"
     if groups == channels:
-        what += "; one channel a group: needs more than one value in it"
+        what += "; each needs more than one value"
     return Made(made, what)
 
 

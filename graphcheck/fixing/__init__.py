@@ -1,0 +1,1 @@
+"""`graphcheck fix`: decide which swaps mend the findings of a model, and edit its source."""
