@@ -206,7 +206,8 @@ def lowered_backward(
     dims = weight.dim() - 2
     if dims == 2:
         found = _backward2d(grad, x, weight, stride, padding, dilation, groups, mask)
-        return tuple(one if asked else None for one, asked in zip(found, mask, strict=True))  # type: ignore[return-value]
+        holes = [one if asked else None for one, asked in zip(found, mask, strict=True)]
+        return holes[0], holes[1], holes[2]
     if dims == 1:
         flat = lowered_backward(
             grad.unsqueeze(2),

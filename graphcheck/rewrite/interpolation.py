@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphcheck.rewrite.parts import positions
+from graphcheck.rewrite.parts import positions, scaled
 
 __all__ = ["antialiased", "cubic", "linear", "nearest"]
 
@@ -17,8 +17,8 @@ __all__ = ["antialiased", "cubic", "linear", "nearest"]
 def _step(inputs: Any, outputs: Any, align: bool, scale: Any) -> float:
     """Distance of two outputs, in inputs."""
     if align:
-        return (inputs - 1) / (outputs - 1) if outputs > 1 else 0.0
-    return 1.0 / scale if scale else inputs / outputs
+        return float((inputs - 1) / (outputs - 1)) if outputs > 1 else 0.0
+    return 1.0 / scale if scale else float(inputs / outputs)
 
 
 def nearest(shift: float) -> Callable[[Any, Any, bool, Any, Any], Any]:
@@ -71,9 +71,9 @@ def antialiased(radius: int) -> Callable[[Any, Any, bool, Any, Any], Any]:
         import torch
 
         step = _step(inputs, outputs, align, scale)
-        center = (positions(outputs, torch.float64) + 0.5) * step
+        center = scaled(positions(outputs, torch.float64) + 0.5, step)
         place = positions(inputs, torch.float64, [inputs, 1])
-        distance = torch.abs((place - center + 0.5) * (1.0 / max(step, 1.0)))
+        distance = torch.abs(scaled(place - center + 0.5, 1.0 / max(step, 1.0)))
         weight = torch.clamp(1 - distance, min=0) if radius == 1 else _keys(distance, -0.5)
         # By a product: the runtime takes a sum over one dim in float32.
         ones = torch.full([1, inputs], 1.0, dtype=torch.float64)
@@ -88,7 +88,7 @@ def _source(inputs: Any, outputs: Any, align: bool, scale: Any) -> Any:
 
     step = _step(inputs, outputs, align, scale)
     index = positions(outputs, torch.float64)
-    return index * step if align else (index + 0.5) * step - 0.5
+    return scaled(index, step) if align else scaled(index + 0.5, step) - 0.5
 
 
 def _keys(distance: Any, a: float) -> Any:

@@ -14,8 +14,10 @@ __all__ = [
     "leading",
     "per_dim",
     "positions",
+    "scaled",
     "scatter_planes",
     "separable",
+    "shifted",
     "zeros",
 ]
 
@@ -98,3 +100,18 @@ def scatter_planes(grad: Any, x: Any, indices: Any, dims: int) -> Any:
         grad.reshape(planes, -1),
     )
     return summed.reshape(x.shape)
+
+
+def scaled(x: Any, factor: float) -> Any:
+    """x times a number, in the dtype of x: lowering makes float32 of a number that stands for a
+    tensor (`x * 0.1` is mul.Tensor), which costs float64 half its digits."""
+    import torch
+
+    return torch.ops.aten.mul.Scalar(x, factor)
+
+
+def shifted(x: Any, term: float) -> Any:
+    """x plus a number, in the dtype of x (see `scaled`)."""
+    import torch
+
+    return torch.ops.aten.add.Scalar(x, term)

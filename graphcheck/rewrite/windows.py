@@ -27,7 +27,9 @@ __all__ = [
 ]
 
 
-def pool_sizes(kernel: Any, stride: Any, padding: Any, dims: int) -> tuple[list[Any], ...]:
+def pool_sizes(
+    kernel: Any, stride: Any, padding: Any, dims: int
+) -> tuple[list[Any], list[Any], list[Any]]:
     """Kernel, stride and padding per dim; an empty stride is the kernel."""
     sizes = per_dim(kernel, dims)
     return sizes, per_dim(stride, dims, sizes), per_dim(padding, dims, 0)

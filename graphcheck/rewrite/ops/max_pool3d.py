@@ -36,7 +36,8 @@ def forward(
     after = (count - 1) * s[0] + d[0] * (k[0] - 1) + 1 - p[0] - depth
     values = with_border(values, 1, p[0], after, float("-inf"))
     indices = with_border(indices, 1, p[0], after)
-    best = where = None
+    best: Any = None
+    where: Any = None
     for tap in range(k[0]):
         start = tap * d[0]
         stop = start + (count - 1) * s[0] + 1
