@@ -13,43 +13,40 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphcheck.runtime.types import StepRecord, Trace
+from graphcheck.validate.measure import (
+    LOSS,
+    Error,
+    judge_step,
+    measure,
+    relative,
+    scale_of,
+    tolerance_of,
+)
+from graphcheck.validate.noise import AMPLITUDE, unit
 from graphcheck.validate.oracle import EagerStep, Oracle, Tolerances
 from graphcheck.validate.types import Divergence
 
 __all__ = [
-    "LOSS",
+    "JUMP",
     "VISIBLE",
     "Comparison",
-    "Error",
     "compare",
-    "judge_step",
-    "measure",
     "shifted_names",
 ]
 
-LOSS = "loss"
 VISIBLE = 1e-3
-"""Two free-running curves have parted when they differ by more than this share of the largest
-entry, and by more than the tolerances of all steps so far add up to: below, they are one line in
-any picture of them."""
+"""Two free-running loss curves have parted when they differ by more than this share of the loss,
+and by more than the tolerances of all steps so far add up to: below, they are one line in any
+picture of them."""
+JUMP = 0.1
+"""The same for a gradient, as a share of its largest entry, in two steps running. A gradient jumps
+where a ReLU or a pool sits at a kink, so that weights which agree to a rounding error give slightly
+different gradients for a step; each gradient by itself is judged locked, far more strictly."""
 
 _FEW = range(2)
 _MANY = range(2, 12)
 """Pairs of perturbed passes, at first and where an error is within `_NEAR` times the tolerance."""
 _NEAR = 100.0
-
-
-@dataclass(frozen=True)
-class Error:
-    """The largest difference of a quantity: absolute, and the two values where it is.
-
-    `scale` is the largest entry of the eager quantity.
-    """
-
-    absolute: float
-    runtime: float
-    eager: float
-    scale: float
 
 
 @dataclass
@@ -73,29 +70,6 @@ class Comparison:
     """The sentence on the locked divergence, where its numbers need other words."""
     by_distribution: bool = False
     tolerances: dict[str, float] = field(default_factory=dict)
-
-
-def measure(runtime: Any, eager: Any) -> Error:
-    """Largest absolute difference of two arrays; entries that are equal or both NaN differ by 0.
-
-    An array of another shape, or none at all (None), differs by infinity.
-    """
-    import numpy
-
-    wanted = numpy.asarray(eager, dtype=numpy.float64)
-    finite = numpy.abs(wanted[numpy.isfinite(wanted)])
-    scale = float(finite.max()) if finite.size else 0.0
-    if runtime is None or numpy.shape(runtime) != wanted.shape:
-        return Error(math.inf, math.nan, scale, scale)
-    got = numpy.asarray(runtime, dtype=numpy.float64)
-    if got.size == 0:
-        return Error(0.0, 0.0, 0.0, 0.0)
-    same = (got == wanted) | (numpy.isnan(got) & numpy.isnan(wanted))
-    with numpy.errstate(invalid="ignore", over="ignore"):
-        difference = numpy.where(same, 0.0, numpy.abs(got - wanted))
-    # argmax returns the first NaN, if there is one.
-    worst = numpy.unravel_index(numpy.argmax(difference), difference.shape)
-    return Error(float(difference[worst]), float(got[worst]), float(wanted[worst]), scale)
 
 
 def compare(
@@ -180,6 +154,7 @@ class _Judge:
             if name in eager.gradients:
                 errors[name] = measure(gradients.get(name), eager.gradients[name])
         self._judge_errors(index, eager, errors, before)
+        self._judge_update(index, record)
         self.result.locked_steps = index + 1
         return True
 
@@ -207,20 +182,53 @@ class _Judge:
                 self.latest = self._measured(index, eager, errors)
         tolerances = self.latest
         self.per_step.append(tolerances or Tolerances(0.0))
-        first, relative = judge_step(index, errors, tolerances or Tolerances(0.0), self.told)
+        first, shares = judge_step(index, errors, tolerances or Tolerances(0.0), self.told)
         for name, error in errors.items():
-            absolute = _tolerance(tolerances, name)
+            absolute = tolerance_of(tolerances, name)
             if not quick and result.first_locked is None:
-                share = _relative(absolute, error.scale)
+                share = relative(absolute, error.scale)
                 self.smallest[name] = min(self.smallest.get(name, math.inf), share)
                 result.tolerances[self.told(name)] = self.smallest[name]
             if name == LOSS:
-                result.worst_loss = _worse(result.worst_loss, relative[LOSS])
+                result.worst_loss = _worse(result.worst_loss, shares[LOSS])
             else:
                 known = result.worst.get(self.told(name), 0.0)
-                result.worst[self.told(name)] = _worse(known, relative[self.told(name)])
+                result.worst[self.told(name)] = _worse(known, shares[self.told(name)])
         if not quick and result.first_locked is None:
             result.first_locked = first
+
+    def _judge_update(self, index: int, record: StepRecord) -> None:
+        """The weights of the next step must be those of this one, moved against its gradients."""
+        import numpy
+
+        following = self.trace.steps[index + 1 : index + 2]
+        if not following or self.result.names_shifted or self.result.first_locked is not None:
+            return
+        for name, gradient in record.gradients.items():
+            held, moved = record.parameters.get(name), following[0].parameters.get(name)
+            if held is None or moved is None or name not in self.oracle.aliases:
+                continue
+            held, slope = held.astype(numpy.float64), gradient.astype(numpy.float64)
+            wanted = held - self.oracle.learning_rate * slope
+            error = measure(moved, wanted)
+            dtype = self.oracle.parameters[self.oracle.aliases[name]].dtype
+            size = max(measure(held, held).scale, error.scale)
+            tolerance = AMPLITUDE * unit(dtype) * size
+            if not (error.absolute <= tolerance):
+                told = self.told(name)
+                self.result.first_locked = Divergence(
+                    step=index,
+                    quantity=told,
+                    runtime=error.runtime,
+                    eager=error.eager,
+                    error=relative(error.absolute, size),
+                    tolerance=relative(tolerance, size),
+                )
+                self.result.told = (
+                    f"the update of {told} at step {index} is not weight - learning rate * "
+                    f"gradient: {error.runtime:.6g} in the runtime, {error.eager:.6g} expected"
+                )
+                return
 
     def _measured(self, index: int, eager: EagerStep, errors: Mapping[str, Error]) -> Tolerances:
         """Tolerances of this step; where an error is just above them, from more draws of noise.
@@ -229,9 +237,9 @@ class _Judge:
         """
         tolerances = self.oracle.tolerances(index, eager, pairs=_FEW)
         above = [
-            error.absolute / max(_tolerance(tolerances, name), 1e-300)
+            error.absolute / max(tolerance_of(tolerances, name), 1e-300)
             for name, error in errors.items()
-            if not (error.absolute <= _tolerance(tolerances, name))
+            if not (error.absolute <= tolerance_of(tolerances, name))
         ]
         if above and max(above) < _NEAR:
             tolerances = tolerances.merged(self.oracle.tolerances(index, eager, pairs=_MANY))
@@ -242,6 +250,7 @@ class _Judge:
     def free_run(self, oracle: Oracle) -> None:
         """Train in eager on its own and find the first step at which the curves have parted."""
         total: dict[str, float] = {}
+        before: dict[str, Divergence] = {}
         for index, record in enumerate(self.trace.steps):
             eager = oracle.step(index, update=True)
             self.result.eager_losses.append(eager.loss)
@@ -256,21 +265,26 @@ class _Judge:
             largest = max(
                 (error.scale for name, error in errors.items() if name != LOSS), default=0.0
             )
+            apart: dict[str, Divergence] = {}
             for name, error in errors.items():
                 here = self.per_step[index] if index < len(self.per_step) else self.latest
-                total[name] = total.get(name, 0.0) + _tolerance(here, name)
-                scale = _scale(error, total[name], 0.0 if name == LOSS else largest)
-                limit = max(total[name], VISIBLE * scale)
+                total[name] = total.get(name, 0.0) + tolerance_of(here, name)
+                scale = scale_of(error, total[name], 0.0 if name == LOSS else largest)
+                limit = max(total[name], (VISIBLE if name == LOSS else JUMP) * scale)
                 if not (error.absolute <= limit):
-                    self.result.first_free = Divergence(
+                    apart[name] = Divergence(
                         step=index,
                         quantity=self.told(name),
                         runtime=error.runtime,
                         eager=error.eager,
-                        error=_relative(error.absolute, scale),
-                        tolerance=_relative(limit, scale),
+                        error=relative(error.absolute, scale),
+                        tolerance=relative(limit, scale),
                     )
-                    break
+            lasting = [before[name] for name in before if name in apart]
+            if not lasting and (LOSS in apart or len(self.trace.steps) == 1):
+                lasting = list(apart.values())
+            self.result.first_free = next(iter(lasting), None)
+            before = apart
 
 
 def shifted_names(trace: Trace, oracle: Oracle, told: Callable[[str], str]) -> str:
@@ -298,50 +312,6 @@ def shifted_names(trace: Trace, oracle: Oracle, told: Callable[[str], str]) -> s
         return ""
     listed = "; ".join([*wrong[:4], *(f"{name} is missing" for name in missing[:4])])
     return f"the program's training metadata gives parameters the names of others: {listed}"
-
-
-def judge_step(
-    index: int,
-    errors: Mapping[str, Error],
-    tolerances: Tolerances,
-    told: Callable[[str], str],
-) -> tuple[Divergence | None, dict[str, float]]:
-    """The first error above its tolerance, and all errors relative to the largest entries."""
-    largest = max((error.scale for name, error in errors.items() if name != LOSS), default=0.0)
-    first: Divergence | None = None
-    relative: dict[str, float] = {}
-    for name, error in errors.items():
-        absolute = _tolerance(tolerances, name)
-        scale = _scale(error, absolute, 0.0 if name == LOSS else largest)
-        relative[told(name)] = _relative(error.absolute, scale)
-        if first is None and not (error.absolute <= absolute):
-            first = Divergence(
-                step=index,
-                quantity=told(name),
-                runtime=error.runtime,
-                eager=error.eager,
-                error=relative[told(name)],
-                tolerance=_relative(absolute, scale),
-            )
-    return first, relative
-
-
-def _tolerance(tolerances: Tolerances | None, name: str) -> float:
-    if tolerances is None:
-        return 0.0
-    return tolerances.loss if name == LOSS else tolerances.gradients.get(name, 0.0)
-
-
-def _scale(error: Error, tolerance: float, largest: float) -> float:
-    """What an error is relative to: the largest entry, or that of all gradients of the step for a
-    gradient that is zero but for rounding."""
-    return error.scale if error.scale > tolerance or not largest else largest
-
-
-def _relative(error: float, scale: float) -> float:
-    if scale:
-        return error / scale
-    return 0.0 if error == 0 else math.inf
 
 
 def _worse(old: float, new: float) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 from graphcheck.runtime.lower import Lowered, kernel_nodes
 from graphcheck.runtime.types import InstructionDump, TensorData
-from graphcheck.validate.compare import LOSS
+from graphcheck.validate.measure import LOSS
 
 __all__ = ["dump_bytes", "reached", "results_made", "tensor_of", "values_of_outputs"]
 

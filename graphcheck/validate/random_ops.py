@@ -22,8 +22,9 @@ from typing import Any
 
 from graphcheck.runtime.lower import Instruction, Lowered
 from graphcheck.runtime.types import Trace
-from graphcheck.validate.compare import LOSS, Comparison, shifted_names
+from graphcheck.validate.compare import Comparison, shifted_names
 from graphcheck.validate.emitted import reached
+from graphcheck.validate.measure import LOSS
 from graphcheck.validate.oracle import Oracle
 from graphcheck.validate.replay import Replayed
 from graphcheck.validate.types import Divergence, Shadow

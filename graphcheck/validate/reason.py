@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from graphcheck.graph.types import Source
 from graphcheck.runtime.lower import Instruction, Lowered
 from graphcheck.runtime.types import RunFailure, Trace
-from graphcheck.validate.compare import LOSS, Comparison
+from graphcheck.validate.compare import Comparison
+from graphcheck.validate.measure import LOSS
 from graphcheck.validate.types import Divergence, Shadow, StaleOutput
 
 __all__ = [

@@ -13,8 +13,8 @@ from typing import Any
 
 from graphcheck.runtime.lower import Instruction, Lowered, kernel_nodes
 from graphcheck.runtime.types import InstructionDump
-from graphcheck.validate.compare import LOSS, Error, judge_step, measure
 from graphcheck.validate.emitted import values_of_outputs
+from graphcheck.validate.measure import LOSS, Error, judge_step, measure
 from graphcheck.validate.oracle import Oracle
 from graphcheck.validate.types import Divergence
 

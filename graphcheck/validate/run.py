@@ -21,9 +21,10 @@ from graphcheck.runtime.devices.interface import device
 from graphcheck.runtime.lower import Instruction, Lowered, lower
 from graphcheck.runtime.types import InstructionDump, Trace, TrainRequest
 from graphcheck.validate.batches import device_batches, eager_batches
-from graphcheck.validate.compare import LOSS, Comparison, compare
+from graphcheck.validate.compare import Comparison, compare
 from graphcheck.validate.emitted import dump_bytes
 from graphcheck.validate.ladder import Ladder
+from graphcheck.validate.measure import LOSS
 from graphcheck.validate.oracle import Oracle
 from graphcheck.validate.random_ops import (
     blame_instruction,

@@ -13,8 +13,8 @@ from typing import Any
 
 from graphcheck.runtime.lower import Instruction, Lowered, kernel_nodes
 from graphcheck.runtime.types import InstructionDump, TensorData
-from graphcheck.validate.compare import measure
 from graphcheck.validate.emitted import results_made, tensor_of
+from graphcheck.validate.measure import measure
 from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
 from graphcheck.validate.reason import place
 from graphcheck.validate.types import Shadow, WrongInstruction

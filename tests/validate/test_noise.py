@@ -23,7 +23,7 @@ def _in_float64(workload):
 
 @pytest.mark.parametrize("name", RIGHT)
 def test_float64_is_within_tolerance_and_tolerance_is_small(name):
-    from graphcheck.validate.compare import measure
+    from graphcheck.validate.measure import measure
     from graphcheck.validate.oracle import Oracle
 
     workload = load_model(name)
