@@ -25,7 +25,34 @@ STEPS = 3
 RATE = 0.01
 
 # One or two per family, as in the baseline.
-TWENTY_SIX = ["alexnet", "convnext_tiny", "deeplabv3_mobilenet_v3_large", "densenet121", "efficientnet_b0", "efficientnet_v2_s", "fcn_resnet50", "googlenet", "inception_v3", "lraspp_mobilenet_v3_large", "maxvit_t", "mnasnet1_0", "mobilenet_v2", "mobilenet_v3_small", "r3d_18", "regnet_y_400mf", "resnet18", "resnet50", "resnext50_32x4d", "shufflenet_v2_x1_0", "squeezenet1_1", "swin_t", "swin_v2_t", "vgg11", "vit_b_16", "wide_resnet50_2"]
+TWENTY_SIX = (
+    "alexnet",
+    "squeezenet1_1",
+    "resnet18",
+    "mobilenet_v2",
+    "mobilenet_v3_small",
+    "shufflenet_v2_x1_0",
+    "vgg11",
+    "swin_t",
+    "vit_b_16",
+    "efficientnet_b0",
+    "mnasnet1_0",
+    "googlenet",
+    "densenet121",
+    "regnet_y_400mf",
+    "convnext_tiny",
+    "r3d_18",
+    "inception_v3",
+    "lraspp_mobilenet_v3_large",
+    "deeplabv3_mobilenet_v3_large",
+    "resnet50",
+    "resnext50_32x4d",
+    "swin_v2_t",
+    "maxvit_t",
+    "efficientnet_v2_s",
+    "fcn_resnet50",
+    "wide_resnet50_2",
+)
 
 # The smallest input each accepts, where it is not 2x3x64x64.
 SHAPES = {
@@ -146,8 +173,8 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# torchvision's models: the stock flow, and as graphcheck exports them",
         "",
-        f"`python bench/zoo.py`: {STEPS} steps of SGD in the unpatched runtime against eager, every",
-        "gradient compared at every step (weights reset to the runtime's before each step).",
+        f"`python bench/zoo.py`: {STEPS} steps of SGD in the unpatched runtime against eager,",
+        "every gradient compared at every step (weights reset to the runtime's before each step).",
         "",
         f"{len(rows)} models: right on the stock flow **{stock_right}**, as exported by graphcheck "
         f"**{right}**.",
