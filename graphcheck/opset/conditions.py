@@ -17,13 +17,14 @@ Keys of a condition
     ``any_output``, ``every_output``       a test on the outputs
     ``any_tensor``, ``every_tensor``       a test on tensor arguments and outputs together
     ``different``            ``{of: dtype, among: [self, out]}``: two of these tensors differ in
-                             dtype, rank, shape, dim_order or numel. ``among`` is ``arguments``,
+                             dtype, rank, shape, numel, dim_order or layout (dim_order's kind, the
+                             same for tensors of different rank). ``among`` is ``arguments``,
                              ``outputs``, ``all``, or a list of argument names, ``out`` (output 0)
                              and ``out.N``; tensors that are None are left out
 
 Keys of a test (of a tensor, a number, a string, a list, or None)
     ``all_of``, ``any_of``, ``not``        tests
-    ``is_none``      true or false
+    ``is_none``, ``is_tensor``   true or false
     ``equals``       exactly this value (a list is compared element by element)
     ``one_of``       a list of values
     ``value``        a number test, of a number
@@ -32,8 +33,8 @@ Keys of a test (of a tensor, a number, a string, a list, or None)
     ``rank``, ``numel``   number tests, of a tensor
     ``size``         dimensions (negative ones count from the end), each with a number test
     ``dtype``        a name (``float32``) or a list of names; of a tensor
-    ``dim_order``    ``contiguous`` (0, 1, 2, ...), ``channels_last`` (0, 2, 3, ..., 1), ``other``,
-                     or a list of these
+    ``dim_order``    its kind: ``contiguous`` (0, 1, 2, ...), ``channels_last`` (0, 2, 3, 1 or
+                     0, 2, 3, 4, 1), ``other``, or a list of these; of a tensor
 
 A number test is a number, a list of numbers, or a mapping with ``min``, ``max`` (both inclusive),
 ``below``, ``above``.
@@ -55,7 +56,7 @@ from graphcheck.graph.types import OpCall, TensorFact
 __all__ = ["dim_order_kind", "is_undecided", "matches", "validate"]
 
 _Answer = bool | None
-_PROPERTIES = ("dtype", "rank", "shape", "dim_order", "numel")
+_PROPERTIES = ("dtype", "rank", "shape", "numel", "dim_order", "layout")
 _GROUPS = ("argument", "output", "tensor")
 
 
@@ -181,6 +182,8 @@ def _property(tensor: TensorFact, name: str) -> Any:
         return tensor.rank
     if name == "dtype":
         return tensor.dtype
+    if name == "layout":
+        return dim_order_kind(tensor)
     if name == "dim_order":
         return tensor.dim_order if tensor.dim_order or not tensor.rank else None
     if any(isinstance(size, str) for size in tensor.shape):
@@ -204,6 +207,8 @@ def _test_key(key: str, expected: Any, value: Any) -> _Answer:
         return _not(_test(expected, value))
     if key == "is_none":
         return (value is None) is bool(expected)
+    if key == "is_tensor":
+        return isinstance(value, TensorFact) is bool(expected)
     if key in ("equals", "one_of"):
         return _equals(key, expected, value)
     if key in ("any", "every", "length"):
@@ -258,13 +263,17 @@ def _dim_order(expected: Any, value: TensorFact) -> _Answer:
 
 
 def dim_order_kind(tensor: TensorFact) -> str | None:
-    """`contiguous`, `channels_last` or `other`; None when symbolic strides leave it open."""
+    """`contiguous`, `channels_last` or `other`; None when symbolic strides leave it open.
+
+    As in ExecuTorch, only tensors of 4 or 5 dimensions can be channels-last.
+    """
     order = tuple(tensor.dim_order)
     if order == tuple(range(tensor.rank)):
         return "contiguous"
     if not order:
         return None
-    return "channels_last" if order == (0, *range(2, tensor.rank), 1) else "other"
+    last = tensor.rank in (4, 5) and order == (0, *range(2, tensor.rank), 1)
+    return "channels_last" if last else "other"
 
 
 _TENSOR_TESTS: dict[str, Callable[[Any, TensorFact], _Answer]] = {
@@ -358,7 +367,7 @@ def _check_test(test: Any, where: str, path: str) -> None:
                 _check_test(part, where, f"{here}[{number}]")
         elif key in ("not", "any", "every"):
             _check_test(value, where, here)
-        elif key == "is_none":
+        elif key in ("is_none", "is_tensor"):
             _check_flag(value, where, here)
         elif key == "one_of":
             _sequence(value, where, here)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -35,6 +35,7 @@ class _Limit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     when: dict[str, Any]
     reason: str
     evidence: str
+    effect: Literal["refused", "wrong"] = "refused"
 
 
 class LimitFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -63,14 +64,23 @@ class LimitFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             validate(entry.when, place)
             for kernel in self._kernels(entry, place):
                 found.append(
-                    Limit(entry.id, kernel, entry.rule, entry.when, entry.reason, entry.evidence)
+                    Limit(
+                        id=entry.id,
+                        kernel=kernel,
+                        rule=entry.rule,
+                        when=entry.when,
+                        reason=entry.reason,
+                        evidence=entry.evidence,
+                        effect=entry.effect,
+                    )
                 )
         return tuple(found)
 
     def _kernels(self, entry: _Limit, place: str) -> list[str]:
         names: list[str] = []
         for name in entry.kernels:
-            if "::" in name or name == "*":
+            # An op that becomes no kernel (a view) is named as in the graph: `aten.view.default`.
+            if "::" in name or "." in name or name == "*":
                 names.append(name)
             elif name in self.groups:
                 names.extend(self.groups[name])

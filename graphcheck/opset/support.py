@@ -33,7 +33,7 @@ def support(call: OpCall, opset: Opset) -> Support:
     lowering = lowering_for(opset.runtime, opset.version)
     exempt = lowering.exempt.get(call.qualified)
     if exempt is not None:
-        return Support(Grade.REGISTERED, exempt)
+        return _limited(call, opset, call.qualified) or Support(Grade.REGISTERED, exempt)
     kernel = lowering.kernels.get(call.qualified, call.out_variant)
     name = schema_name(call)
     refused = refused_by_ir_check(name, call.is_core_aten)
@@ -46,10 +46,18 @@ def support(call: OpCall, opset: Opset) -> Support:
     if kernel not in opset.kernels:
         grade = Grade.NOT_CORE if refused else Grade.MISSING
         return Support(grade, f"{runtime} has no kernel {kernel}", kernel=kernel)
-    limits = opset.limits_by_kernel
-    for limit in (*limits.get(kernel, ()), *limits.get("*", ())):
-        if matches(limit.when, call):
-            return Support(Grade.REFUSED, limit.reason, limit, kernel)
+    limited = _limited(call, opset, kernel)
+    if limited is not None:
+        return limited
     if kernel in opset.measured:
         return Support(Grade.MEASURED, f"{kernel} was measured in parity", kernel=kernel)
     return Support(Grade.REGISTERED, f"{runtime} has the kernel {kernel}", kernel=kernel)
+
+
+def _limited(call: OpCall, opset: Opset, kernel: str) -> Support | None:
+    limits = opset.limits_by_kernel
+    for limit in (*limits.get(kernel, ()), *limits.get("*", ())):
+        if matches(limit.when, call):
+            grade = Grade.WRONG if limit.effect == "wrong" else Grade.REFUSED
+            return Support(grade, limit.reason, limit, kernel if "::" in kernel else "")
+    return None

@@ -27,10 +27,11 @@ class Grade(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Limit:
-    """Arguments a registered kernel refuses.
+    """Arguments a registered kernel refuses, or gets wrong.
 
     `kernel` is the registry name, `*` for all. `when` is the condition as data, `rule` the GC2
-    code it gives, `reason` a sentence with placeholders, `evidence` how it was measured.
+    code it gives, `reason` the end of a sentence, `evidence` how it was measured. `effect` is
+    "refused" (the runtime stops with an error) or "wrong" (it goes on with wrong numbers).
     """
 
     id: str
@@ -39,6 +40,7 @@ class Limit:
     when: Mapping[str, Any]
     reason: str
     evidence: str = ""
+    effect: str = "refused"
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from graphcheck.graph.types import JointGraph
 from graphcheck.rules.interface import Context, Rule
-from graphcheck.rules.kernels import refused_findings
+from graphcheck.rules.kernels import limit_findings
 from graphcheck.rules.types import Finding, Severity
 
 __all__ = ["RULE"]
 
 
 def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
-    return refused_findings(graph, context.opset, RULE.code)
+    return limit_findings(graph, context.opset, RULE.code)
 
 
 RULE = Rule(

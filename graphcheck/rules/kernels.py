@@ -17,7 +17,7 @@ from graphcheck.opset.types import Opset, Support
 from graphcheck.resources import opsets_dir
 from graphcheck.rules.types import Finding, Mend, Severity
 
-__all__ = ["kernel_finding", "mends_for", "refused_findings", "supports"]
+__all__ = ["kernel_finding", "limit_findings", "mends_for", "supports"]
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -101,13 +101,12 @@ def kernel_finding(
     )
 
 
-def refused_findings(graph: JointGraph, opset: Opset, code: str) -> Iterator[Finding]:
-    """A finding for each call whose arguments the kernel refuses by a limit of this rule."""
+def limit_findings(graph: JointGraph, opset: Opset, code: str) -> Iterator[Finding]:
+    """A finding for each call whose arguments are beyond a limit of this rule."""
     for call, found in supports(graph, opset):
         if found.limit is not None and found.limit.rule == code:
-            yield kernel_finding(
-                call,
-                code,
-                f"is refused in the first step (0x12): {found.reason}",
-                (f"{found.kernel}, {found.limit.evidence}",) if found.limit.evidence else (),
-            )
+            wrong = found.limit.effect == "wrong"
+            start = "is silently wrong here" if wrong else "is refused in the first step (0x12)"
+            where = found.kernel or call.qualified
+            evidence = (f"{where}, {found.limit.evidence}",) if found.limit.evidence else ()
+            yield kernel_finding(call, code, f"{start}: {found.reason}", evidence)

@@ -51,6 +51,7 @@ TRUE = [
     {"argument": {"weight": {"rank": {"min": 3, "max": 3}}}},
     {"argument": {"weight": {"dtype": ["float16", "bfloat16"]}}},
     {"argument": {"bias": {"is_none": True}}},
+    {"argument": {"bias": {"is_tensor": False}, "weight": {"is_tensor": True}}},
     {"argument": {"flag": {"equals": True}}},
     {"argument": {"stride": {"equals": [2, 2]}}},
     {"argument": {"mode": {"one_of": ["sum", "mean"]}}},
@@ -77,6 +78,7 @@ TRUE = [
     {"different": {"of": "dtype", "among": "arguments"}},
     {"different": {"of": "dim_order", "among": ["input", "out"]}},
     {"different": {"of": "rank", "among": "all"}},
+    {"different": {"of": "layout", "among": ["input", "weight"]}},
     {"not": {"different": {"of": "shape", "among": ["input", "bias", "out.0"]}}},
 ]
 FALSE = [
@@ -91,6 +93,7 @@ FALSE = [
     {"argument": {"bias": {"is_none": False}}},
     {"not": {"any_tensor": {"dtype": "bfloat16"}}},
     {"different": {"of": "numel", "among": ["input", "out"]}},
+    {"different": {"of": "layout", "among": ["weight", "out"]}},
     {"any_of": [{"backward": True}, {"op": "aten.add"}]},
 ]
 UNDECIDED = [
@@ -149,7 +152,8 @@ def test_no_condition_holds_for_every_call() -> None:
         ({"output": {"first": {}}}, "when.output: an output is named by its number, not 'first'"),
         (
             {"different": {"of": "size", "among": "all"}},
-            "when.different: 'of' is one of dtype, rank, shape, dim_order, numel, not 'size'",
+            "when.different: 'of' is one of dtype, rank, shape, numel, dim_order, layout, "
+            "not 'size'",
         ),
         (
             {"different": {"of": "rank", "among": "inputs"}},
@@ -177,3 +181,5 @@ def test_dim_order_kind() -> None:
     assert dim_order_kind(DYN) is None
     assert dim_order_kind(TensorFact("float32", (), (), ())) == "contiguous"
     assert dim_order_kind(TensorFact("float32", (2, 3), (1, 2), (1, 0))) == "other"
+    # 0, 2, 1 would be channels-last, had the tensor 4 or 5 dimensions.
+    assert dim_order_kind(TensorFact("float32", (2, 3, 4), (12, 1, 3), (0, 2, 1))) == "other"
