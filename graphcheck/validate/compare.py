@@ -32,6 +32,7 @@ __all__ = [
     "Comparison",
     "compare",
     "shifted_names",
+    "wrong_update",
 ]
 
 VISIBLE = 1e-3
@@ -154,7 +155,7 @@ class _Judge:
             if name in eager.gradients:
                 errors[name] = measure(gradients.get(name), eager.gradients[name])
         self._judge_errors(index, eager, errors, before)
-        self._judge_update(index, record)
+        self._judge_update(index)
         self.result.locked_steps = index + 1
         return True
 
@@ -197,38 +198,12 @@ class _Judge:
         if not quick and result.first_locked is None:
             result.first_locked = first
 
-    def _judge_update(self, index: int, record: StepRecord) -> None:
-        """The weights of the next step must be those of this one, moved against its gradients."""
-        import numpy
-
-        following = self.trace.steps[index + 1 : index + 2]
-        if not following or self.result.names_shifted or self.result.first_locked is not None:
+    def _judge_update(self, index: int) -> None:
+        if self.result.names_shifted or self.result.first_locked is not None:
             return
-        for name, gradient in record.gradients.items():
-            held, moved = record.parameters.get(name), following[0].parameters.get(name)
-            if held is None or moved is None or name not in self.oracle.aliases:
-                continue
-            held, slope = held.astype(numpy.float64), gradient.astype(numpy.float64)
-            wanted = held - self.oracle.learning_rate * slope
-            error = measure(moved, wanted)
-            dtype = self.oracle.parameters[self.oracle.aliases[name]].dtype
-            size = max(measure(held, held).scale, error.scale)
-            tolerance = AMPLITUDE * unit(dtype) * size
-            if not (error.absolute <= tolerance):
-                told = self.told(name)
-                self.result.first_locked = Divergence(
-                    step=index,
-                    quantity=told,
-                    runtime=error.runtime,
-                    eager=error.eager,
-                    error=relative(error.absolute, size),
-                    tolerance=relative(tolerance, size),
-                )
-                self.result.told = (
-                    f"the update of {told} at step {index} is not weight - learning rate * "
-                    f"gradient: {error.runtime:.6g} in the runtime, {error.eager:.6g} expected"
-                )
-                return
+        found = wrong_update(self.trace, index, self.oracle, self.told)
+        if found is not None:
+            self.result.first_locked, self.result.told = found
 
     def _measured(self, index: int, eager: EagerStep, errors: Mapping[str, Error]) -> Tolerances:
         """Tolerances of this step; where an error is just above them, from more draws of noise.
@@ -285,6 +260,46 @@ class _Judge:
                 lasting = list(apart.values())
             self.result.first_free = next(iter(lasting), None)
             before = apart
+
+
+def wrong_update(
+    trace: Trace, index: int, oracle: Oracle, told: Callable[[str], str]
+) -> tuple[Divergence, str] | None:
+    """The first parameter whose next weights are not these, moved against the gradient; its words.
+
+    Both are the runtime's own records, so that nothing but the rounding of the update is between.
+    """
+    import numpy
+
+    following = trace.steps[index + 1 : index + 2]
+    if not following:
+        return None
+    record = trace.steps[index]
+    for name, gradient in record.gradients.items():
+        weight, moved = record.parameters.get(name), following[0].parameters.get(name)
+        if weight is None or moved is None or name not in oracle.aliases:
+            continue
+        before, slope = (numpy.asarray(a, dtype=numpy.float64) for a in (weight, gradient))
+        if before.shape != slope.shape:
+            continue
+        error = measure(moved, before - oracle.learning_rate * slope)
+        dtype = oracle.parameters[oracle.aliases[name]].dtype
+        size = max(measure(before, before).scale, error.scale)
+        tolerance = AMPLITUDE * unit(dtype) * size
+        if not (error.absolute <= tolerance):
+            divergence = Divergence(
+                step=index,
+                quantity=told(name),
+                runtime=error.runtime,
+                eager=error.eager,
+                error=relative(error.absolute, size),
+                tolerance=relative(tolerance, size),
+            )
+            return divergence, (
+                f"the update of {told(name)} at step {index} is not weight - learning rate * "
+                f"gradient: {error.runtime:.6g} in the runtime, {error.eager:.6g} expected"
+            )
+    return None
 
 
 def shifted_names(trace: Trace, oracle: Oracle, told: Callable[[str], str]) -> str:

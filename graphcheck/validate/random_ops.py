@@ -22,7 +22,7 @@ from typing import Any
 
 from graphcheck.runtime.lower import Instruction, Lowered
 from graphcheck.runtime.types import Trace
-from graphcheck.validate.compare import Comparison, shifted_names
+from graphcheck.validate.compare import Comparison, shifted_names, wrong_update
 from graphcheck.validate.emitted import reached
 from graphcheck.validate.measure import LOSS
 from graphcheck.validate.oracle import Oracle
@@ -190,6 +190,12 @@ def compare_statistics(
         if out is not None:
             result.first_locked = _divergence(index, out, prefix)
             result.told = _told(index, out, prefix)
+            break
+        update = None
+        if not result.names_shifted:
+            update = wrong_update(trace, index, oracle, lambda name: name.removeprefix(prefix))
+        if update is not None:
+            result.first_locked, result.told = update
             break
     for (name, which), total in statistics.sums.items():
         if which == "scale" and total.steps:

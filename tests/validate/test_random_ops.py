@@ -74,6 +74,12 @@ def test_a_nan():
     assert (found.first_locked.step, found.first_locked.quantity) == (2, "b.bias")
 
 
+def test_a_wrong_update_is_no_matter_of_chance():
+    found = _compare(trained(load_model("dropout"), 5, 0.051, amplitude=0))
+    assert found.first_locked.step == 0
+    assert found.told.startswith("the update of a.weight at step 0 is not weight - learning rate")
+
+
 def test_the_generator_is_left_alone():
     import torch
 
