@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from graphcheck.errors import ModelError
 from graphcheck.graph.facts import buffer_facts, parameter_facts, tensor_fact, tied_parameters
 from graphcheck.graph.layout import edge_strides
 from graphcheck.graph.provenance import Provenance, clean_module_path
@@ -15,7 +14,7 @@ from graphcheck.graph.types import JointGraph, OpCall, TensorFact
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
-__all__ = ["capture", "describe", "trace"]
+__all__ = ["capture", "describe", "exported_program", "joint_program", "trace"]
 
 _NORMS = ("native_group_norm", "native_layer_norm", "_native_batch_norm_legit")
 
@@ -29,37 +28,42 @@ def capture(workload: Workload, *, strict: bool = False) -> JointGraph:
 
 
 def trace(workload: Workload, *, strict: bool = False) -> Traced:
-    """Export and differentiate; strict tracing for tied weights and where non-strict fails.
+    """Export and differentiate. Raises ModelError."""
+    exported, strict = exported_program(workload, strict=strict)
+    return joint_program(exported, workload, strict=strict)
 
-    Non-strict export gives each name of a tied parameter an input of its own, and then only one of
-    them a gradient; strict export keeps one. Raises ModelError.
+
+def exported_program(workload: Workload, *, strict: bool = False) -> tuple[Any, bool]:
+    """The exported program, and whether it was traced strictly.
+
+    Strict tracing is for tied weights and for what non-strict export cannot do (and the other way
+    round). Non-strict export gives each name of a tied parameter an input of its own, and then only
+    one of them a gradient; strict export keeps one. Raises ModelError.
     """
+    from graphcheck.graph.diagnose import diagnose_export, worth_retrying
+
     strict = strict or bool(tied_parameters(workload.module))
     progress("exporting the model")
     try:
-        exported = export(workload, strict=strict)
+        return export(workload, strict=strict), strict
     except Exception as error:
         try:
-            from graphcheck.graph.diagnose import worth_retrying
-
             if not worth_retrying(error):
                 raise error
-            exported = export(workload, strict=not strict)
-            strict = not strict
+            return export(workload, strict=not strict), not strict
         except Exception:
-            raise _diagnosed("diagnose_export", error, workload) from error
+            raise diagnose_export(error, workload) from error
+
+
+def joint_program(exported: Any, workload: Workload, *, strict: bool) -> Traced:
+    """The joint graph of an exported program. Raises ModelError."""
+    from graphcheck.graph.diagnose import diagnose_joint
+
     progress("tracing the joint forward/backward graph")
     try:
         return trace_joint(exported, strict=strict)
     except Exception as error:
-        raise _diagnosed("diagnose_joint", error, workload, exported) from error
-
-
-def _diagnosed(how: str, error: Exception, *context: Any) -> ModelError:
-    from graphcheck.graph import diagnose
-
-    found: ModelError = getattr(diagnose, how)(error, *context)
-    return found
+        raise diagnose_joint(error, workload, exported) from error
 
 
 def describe(traced: Traced, workload: Workload) -> JointGraph:

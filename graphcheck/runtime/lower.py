@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphcheck.errors import ModelError
+from graphcheck.graph.capture import exported_program, joint_program
 from graphcheck.graph.facts import tied_parameters
 from graphcheck.graph.provenance import Provenance
-from graphcheck.graph.trace import Traced, export, trace_joint
+from graphcheck.graph.trace import Traced
 from graphcheck.graph.types import Source
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
@@ -179,39 +180,21 @@ def _first_line(error: BaseException) -> str:
 
 
 def _export(workload: Workload, lowered: Lowered, strict: bool) -> tuple[Any, bool]:
-    progress("exporting the model")
-    strict = strict or bool(tied_parameters(workload.module))
-    try:
-        return export(workload, strict=strict), strict
-    except Exception as first:
-        try:
-            from graphcheck.graph.diagnose import worth_retrying
-
-            if not worth_retrying(first):
-                raise first
-            exported = export(workload, strict=not strict)
-        except Exception:
-            from graphcheck.graph.diagnose import diagnose_export
-
-            raise diagnose_export(first, workload) from first
+    wanted = strict or bool(tied_parameters(workload.module))
+    exported, strict = exported_program(workload, strict=strict)
+    if strict is not wanted:
         lowered.notes.append(
-            f"{'strict' if strict else 'non-strict'} export failed, "
-            f"{'non-strict' if strict else 'strict'} export passed"
+            f"{'strict' if wanted else 'non-strict'} export failed, "
+            f"{'strict' if strict else 'non-strict'} export passed"
         )
-        return exported, not strict
+    return exported, strict
 
 
 def _joint(
     exported_and_strict: tuple[Any, bool], workload: Workload, allow_missing: bool
 ) -> Traced:
-    progress("tracing the joint forward/backward graph")
     exported, strict = exported_and_strict
-    try:
-        traced = trace_joint(exported, strict=strict)
-    except Exception as error:
-        from graphcheck.graph.diagnose import diagnose_joint
-
-        raise diagnose_joint(error, workload, exported) from error
+    traced = joint_program(exported, workload, strict=strict)
     if traced.no_gradient and not allow_missing:
         names = ", ".join(traced.no_gradient)
         many = len(traced.no_gradient) > 1
