@@ -15,7 +15,7 @@ Two comparisons remain.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +43,9 @@ LIMIT = 6.0
 
 _DRAWS = 16
 _ALL_DRAWS = 320
+_LARGE = 1_000_000
+_LARGE_ALL_DRAWS = 120
+"""Draws over all steps for a model of more than `_LARGE` trainable numbers: each is slow."""
 
 
 def random_instructions(lowered: Lowered) -> tuple[Instruction, ...]:
@@ -159,8 +162,7 @@ def compare_statistics(
         result.names_shifted = True
         result.notes.append(note)
     statistics = _Statistics()
-    draws = max(_DRAWS, -(-_ALL_DRAWS // max(1, len(trace.steps))))
-    draws += draws % 2
+    draws = _draws(oracle, len(trace.steps))
     for index, record in enumerate(trace.steps):
         progress(f"drawing eager steps to compare with: step {index}")
         if index:
@@ -170,22 +172,23 @@ def compare_statistics(
             ):
                 break
             oracle.load(record.parameters)
-        samples = []
+        scatter = _Scatter(draws // 2)
+        losses = []
         for draw in range(draws):
             with seeded(1_000_003 * index + draw):
-                samples.append(oracle.step(index, keep_buffers=draw < draws - 1))
-        result.eager_losses.append(math.fsum(s.loss for s in samples) / len(samples))
+                sample = oracle.step(index, keep_buffers=draw < draws - 1)
+            losses.append(sample.loss)
+            scatter.add(sample.gradients)
+        result.eager_losses.append(math.fsum(losses) / len(losses))
         result.locked_steps = index + 1
-        statistics.add(LOSS, "value", record.loss, [sample.loss for sample in samples])
+        statistics.add(LOSS, "value", record.loss, losses)
         gradients = {
             oracle.aliases[name]: array
             for name, array in record.gradients.items()
             if name in oracle.aliases
         }
-        for name in samples[0].gradients:
-            _add_gradient(
-                statistics, name, gradients.get(name), [s.gradients[name] for s in samples]
-            )
+        for name in scatter.direction:
+            scatter.compare(statistics, name, gradients.get(name))
         out = statistics.worst()
         if out is not None:
             result.first_locked = _divergence(index, out, prefix)
@@ -223,23 +226,60 @@ def blame_instruction(
         return
 
 
-def _add_gradient(statistics: _Statistics, name: str, runtime: Any, samples: list[Any]) -> None:
-    import numpy
+def _draws(oracle: Oracle, steps: int) -> int:
+    """How often eager draws at each step; an even number."""
+    size = sum(oracle.parameters[name].numel() for name in oracle.trainable)
+    total = _ALL_DRAWS if size <= _LARGE else _LARGE_ALL_DRAWS
+    draws = max(_DRAWS, -(-total // max(1, steps)))
+    return draws + draws % 2
 
-    half = len(samples) // 2
-    direction = sum(samples[:half]) / half
-    size = float((direction * direction).sum())
-    power = sum(float((sample * sample).sum()) for sample in samples[:half]) / half
-    if runtime is None or numpy.shape(runtime) != direction.shape:
-        statistics.add(name, "scale", math.inf, [1.0, 1.0])
-        return
-    got = numpy.asarray(runtime, dtype=numpy.float64)
-    if size > 0:
-        scales = [float((sample * direction).sum()) / size for sample in samples[half:]]
-        statistics.add(name, "scale", float((got * direction).sum()) / size, scales)
-    if power > 0:
-        powers = [float((sample * sample).sum()) / power for sample in samples[half:]]
-        statistics.add(name, "squared size", float((got * got).sum()) / power, powers)
+
+class _Scatter:
+    """How the gradients of many draws scatter, kept as one mean and a few numbers per draw.
+
+    The first `half` draws give the mean gradient; every later one is projected on it.
+    """
+
+    def __init__(self, half: int) -> None:
+        self.half = half
+        self.seen = 0
+        self.direction: dict[str, Any] = {}
+        self.size: dict[str, float] = {}
+        self.power: dict[str, float] = {}
+        self.scales: dict[str, list[float]] = {}
+        self.powers: dict[str, list[float]] = {}
+
+    def add(self, gradients: Mapping[str, Any]) -> None:
+        for name, gradient in gradients.items():
+            power = float((gradient * gradient).sum())
+            if self.seen < self.half:
+                self.direction[name] = self.direction.get(name, 0.0) + gradient / self.half
+                self.power[name] = self.power.get(name, 0.0) + power / self.half
+                continue
+            if self.seen == self.half:
+                self.size[name] = float((self.direction[name] ** 2).sum())
+            if self.size[name] > 0:
+                along = float((gradient * self.direction[name]).sum()) / self.size[name]
+                self.scales.setdefault(name, []).append(along)
+            if self.power[name] > 0:
+                self.powers.setdefault(name, []).append(power / self.power[name])
+        self.seen += 1
+
+    def compare(self, statistics: _Statistics, name: str, runtime: Any) -> None:
+        """Add how far the runtime's gradient is from the draws."""
+        import numpy
+
+        direction = self.direction[name]
+        if runtime is None or numpy.shape(runtime) != direction.shape:
+            statistics.add(name, "scale", math.inf, [1.0, 1.0])
+            return
+        got = numpy.asarray(runtime, dtype=numpy.float64)
+        if self.size[name] > 0:
+            along = float((got * direction).sum()) / self.size[name]
+            statistics.add(name, "scale", along, self.scales[name])
+        if self.power[name] > 0:
+            power = float((got * got).sum()) / self.power[name]
+            statistics.add(name, "squared size", power, self.powers[name])
 
 
 def _told(step: int, out: tuple[str, str, _Sum], prefix: str) -> str:
