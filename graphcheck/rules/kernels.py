@@ -13,6 +13,7 @@ from graphcheck.graph.types import JointGraph, OpCall
 from graphcheck.opset.conditions import matches, validate
 from graphcheck.opset.format import read
 from graphcheck.opset.support import support
+from graphcheck.opset.swaps import SwapEntry, swaps_for_module
 from graphcheck.opset.types import Opset, Support
 from graphcheck.resources import opsets_dir
 from graphcheck.rules.types import Finding, Mend, Severity
@@ -21,7 +22,7 @@ __all__ = ["kernel_finding", "limit_findings", "mends_for", "supports"]
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    ops: list[str]
+    op: str
     rules: list[str]
     kind: str
     name: str
@@ -35,7 +36,7 @@ class _MendFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     mends: list[_Entry]
 
 
-_COMMANDS = {"rewrite": "graphcheck export", "swap": "graphcheck fix", "patch": "graphcheck patch"}
+_COMMANDS = {"rewrite": "graphcheck export", "patch": "graphcheck patch", "edit": ""}
 _last: tuple[JointGraph, Opset, tuple[Support, ...]] | None = None
 
 
@@ -54,26 +55,30 @@ def _entries() -> tuple[_Entry, ...]:
         for entry in read(path, _MendFile).mends:
             where = f"{path}: mend {entry.name}"
             validate(entry.when, where)
-            if entry.kind not in (*_COMMANDS, "edit"):
+            if entry.kind not in _COMMANDS:
                 raise UsageError(f"{where}: kind: {entry.kind!r} is no kind of mend.")
             found.append(entry)
     return tuple(found)
 
 
 def mends_for(call: OpCall, code: str) -> tuple[Mend, ...]:
-    """The known mends of a finding `code` on this call, in the order of `opsets/mends/`."""
-    return tuple(
-        Mend(entry.kind, entry.name, entry.description, entry.exact, _command(entry))
+    """The known mends of a finding `code` on this call: rewrites, then swaps of its module."""
+    own = tuple(
+        Mend(entry.kind, entry.name, entry.description, entry.exact, _COMMANDS[entry.kind])
         for entry in _entries()
-        if (call.op in entry.ops or "*" in entry.ops)
+        if entry.op in (call.qualified, "*")
         and code.startswith(tuple(entry.rules))
         and matches(entry.when, call)
     )
+    return own + tuple(
+        Mend("swap", swap.name, f"{swap.into}: {swap.remark}", swap.exact, _fix(swap))
+        for swap in swaps_for_module(call.source.module_type, call.op)
+    )
 
 
-def _command(entry: _Entry) -> str:
-    command = _COMMANDS.get(entry.kind, "")
-    return f"{command} --unsafe-fixes" if entry.kind == "swap" and not entry.exact else command
+def _fix(swap: SwapEntry) -> str:
+    exact = swap.exact and not swap.asked
+    return "graphcheck fix" if exact else f"graphcheck fix --swap {swap.name}"
 
 
 def kernel_finding(
