@@ -15,6 +15,7 @@ import msgspec
 from graphcheck.errors import ModelError, UsageError
 from graphcheck.export.freeze import freeze_
 from graphcheck.export.reference import reference_trace
+from graphcheck.export.swap import swap_
 from graphcheck.export.types import Card, ExportOptions, ExportResult, RewriteRecord
 from graphcheck.files import write_atomic
 from graphcheck.graph.capture import describe, trace
@@ -68,6 +69,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     for problem in problems:
         if problem.fatal:
             raise problem
+    workload, swaps = swap_(workload, options.swaps)
     frozen = freeze_(workload, options.freeze)
     choice = Choice(options.rewrite, options.no_rewrite)
     with cumulative_average():
@@ -103,6 +105,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
                 verdict=verdict,
             )
     card = _card(workload, options, output, corrected, rewritten, opset, frozen, corrections)
+    card = replace(card, swaps=swaps)
     card = replace(card, remarks=_remarks(problems, rewritten.findings))
     if options.prove:
         progress("recording the reference trace")

@@ -9,7 +9,7 @@ from graphcheck.report.types import NotChecked
 from graphcheck.rules.types import Finding
 from graphcheck.validate.types import Verdict
 
-__all__ = ["Card", "ExportOptions", "ExportResult", "RewriteRecord", "TraceStep"]
+__all__ = ["Card", "ExportOptions", "ExportResult", "RewriteRecord", "SwapRecord", "TraceStep"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,19 @@ class RewriteRecord:
 
 
 @dataclass(frozen=True)
+class SwapRecord:
+    """A module swap that was made before the export: `change` is exact, numerics or function.
+
+    `what` says what was done, once for each kind of module. Parity is with the swapped module.
+    """
+
+    name: str
+    change: str
+    modules: tuple[str, ...]
+    what: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class TraceStep:
     """One step of the reference trace: the loss and the L2 norm of each gradient."""
 
@@ -81,6 +94,7 @@ class Card:
     frozen: tuple[str, ...] = ()
     mutated_buffers: tuple[str, ...] = ()
     rewrites: tuple[RewriteRecord, ...] = ()
+    swaps: tuple[SwapRecord, ...] = ()
     corrections: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     guesses: tuple[str, ...] = ()

@@ -14,11 +14,15 @@ from graphcheck.swap.source import Editor
 __all__ = ["add_call"]
 
 _FUNCTION = "make_trainable"
+_NOWHERE = "no get_model(), `model` or attribute that holds the module was found"
 
 
-def add_call(data: bytes, swaps: Sequence[str], factory: str, lines: Sequence[int]) -> bytes:
+def add_call(
+    data: bytes, swaps: Sequence[str], factory: str, anchors: Sequence[Sequence[int]]
+) -> bytes:
     """The file with the model wrapped: where `factory` or get_model() returns it, where `model`
-    is assigned, or else where a class assigns it on one of `lines`.
+    is assigned, or else where a class assigns what holds a module: on the first of its `anchors`
+    that is such a line.
 
     Raises Unfit when there is no such place.
     """
@@ -39,6 +43,11 @@ def add_call(data: bytes, swaps: Sequence[str], factory: str, lines: Sequence[in
         tree = wrapper.module.visit(change)
         if change.found:
             return with_imports(tree, editor).bytes
+    finder = _Attributes()
+    wrapper.visit(finder)
+    lines = [next((n for n in own if n in finder.lines), 0) for own in anchors]
+    if not all(lines):
+        raise Unfit(_NOWHERE)
     return _write(wrapper, _InClass(set(lines), swaps, editor), editor)
 
 
@@ -112,6 +121,20 @@ class _Assigned(_Wrapping):
         return updated_node.with_changes(value=self.wrap(updated_node.value))
 
 
+class _Attributes(cst.CSTVisitor):
+    """Lines on which the value of `self.name = value` begins."""
+
+    METADATA_DEPENDENCIES = (PositionProvider,)
+
+    def __init__(self) -> None:
+        self.lines: set[int] = set()
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        if isinstance(node.targets[0].target, cst.Attribute):
+            position = self.get_metadata(PositionProvider, node.value)
+            self.lines.add(position.start.line)
+
+
 class _InClass(_Wrapping):
     """Wraps `self.name = value` on given lines."""
 
@@ -131,7 +154,7 @@ class _InClass(_Wrapping):
 def _write(wrapper: MetadataWrapper, change: _Wrapping, editor: Editor) -> bytes:
     tree = wrapper.visit(change)
     if not change.found:
-        raise Unfit("no get_model(), `model` or attribute that holds the model was found")
+        raise Unfit(_NOWHERE)
     return with_imports(tree, editor).bytes
 
 

@@ -78,7 +78,10 @@ class _Decider:
             if finding.family not in ("GC1", "GC2", "GC3") or finding.severity is Severity.NOTE:
                 continue
             for place in finding.places or (finding.source,):
-                yield self._one(finding, place)
+                if place.module:
+                    yield self._one(finding, place)
+                else:
+                    yield from self._lost(finding, place)
         for pick in self.picks:
             yield from self._asked(pick)
 
@@ -101,6 +104,18 @@ class _Decider:
             return self._module(base, place.module, module, allowed)
         return self._function(base, place, [entry for entry in entries if entry.functions])
 
+    def _lost(self, finding: Finding, place: Source) -> Iterator[Decision]:
+        """A finding that lost its origin may come from any module that a swap for it fits."""
+        entries = [e for e in swap_catalogue().values() if finding.subject in e.ops]
+        kinds = {kind for entry in entries for kind in entry.modules}
+        paths = [path for path, module in self.root.named_modules() if torch_kind(module) in kinds]
+        for path in paths:
+            if path not in self.decided:
+                yield self._one(finding, replace(place, module=path))
+        if not paths:
+            decision = self._one(finding, replace(place, module="forward", file="", line=0))
+            yield _with(decision, form="skip", reason="its origin in the model is not known")
+
     def _allowed(self, entries: list[SwapEntry], none: str) -> tuple[list[Pick], str]:
         """Picks to try in order; without any, why not."""
         if not entries:
@@ -112,12 +127,13 @@ class _Decider:
         allowed = [
             Pick(entry.name)
             for entry in entries
-            if not entry.asked and (entry.exact or self.options.unsafe)
+            # Those that are asked for elsewhere are proven here by the loss before and after.
+            if entry.exact or (self.options.unsafe and not entry.asked)
         ]
         told = ", ".join(
             f"{entry.name} {_WORDS.get(entry.change, 'must be asked for')}"
             for entry in entries
-            if not (entry.exact and not entry.asked)
+            if not entry.exact
         )
         return allowed, f"{told} (--unsafe-fixes, or --swap NAME)"
 
@@ -134,6 +150,7 @@ class _Decider:
             change=swap.entry.change,
             what=what,
             names=(torch_kind(module),),
+            anchors=self._anchors(path),
         )
         file, line = self.places.locate(path)
         if swap.source is not None and line and is_own(file, self.file):
@@ -166,16 +183,17 @@ class _Decider:
         return ""
 
     def _call(self, made: Decision, path: str) -> Decision:
-        """A call of make_trainable, with the line of the user's that holds the module."""
+        """A call of make_trainable around the model, or around what holds the module."""
         if not self.file:
             return _with(made, form="skip", reason="there is no file of yours to edit")
+        return _with(made, form="call", anchors=self._anchors(path))
+
+    def _anchors(self, path: str) -> tuple[int, ...]:
         parts = path.split(".")
-        anchor = ("", 0)
-        for depth in range(1, len(parts) + 1):
-            file, line = self.places.locate(".".join(parts[:depth]))
-            if line and is_own(file, self.file):
-                anchor = (os.path.abspath(file), line)
-        return _with(made, form="call", file=anchor[0], line=anchor[1])
+        places = [self.places.locate(".".join(parts[:d])) for d in range(len(parts), 0, -1)]
+        target = os.path.realpath(self.file) if self.file else ""
+        lines = [line for file, line in places if line and os.path.realpath(file) == target]
+        return tuple(dict.fromkeys(lines))
 
     def _function(self, base: Decision, place: Source, entries: list[SwapEntry]) -> Decision:
         subject = base.subject

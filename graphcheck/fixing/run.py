@@ -12,7 +12,7 @@ from graphcheck.errors import UsageError
 from graphcheck.files import write_atomic
 from graphcheck.fixing.owned import is_dirty
 from graphcheck.fixing.types import Decision, FixOptions, FixResult, Look
-from graphcheck.swap.interface import Unfit, parse_picks
+from graphcheck.swap.interface import Unfit, parse_picks, swap_named
 
 __all__ = ["run_fix"]
 
@@ -38,6 +38,25 @@ def run_fix(options: FixOptions, look: Callable[[FixOptions], Look]) -> FixResul
             "Name the Python file that makes the model.",
         )
     seen = look(options)
+    result = _fix(seen, look, options)
+    doubtful = {d for d in result.applied if swap_named(d.swap.partition("=")[0]).entry.asked}
+    if result.failure and doubtful and not options.swaps:
+        # An exact swap that holds for most models only: once more without it.
+        kept = tuple(
+            replace(d, form="skip", reason=result.failure)
+            if d.form != "skip" and _like(d, doubtful)
+            else d
+            for d in seen.decisions
+        )
+        result = _fix(replace(seen, decisions=kept), look, options)
+    return result
+
+
+def _like(decision: Decision, others: Iterable[Decision]) -> bool:
+    return any((decision.module, decision.swap) == (o.module, o.swap) for o in others)
+
+
+def _fix(seen: Look, look: Callable[[FixOptions], Look], options: FixOptions) -> FixResult:
     result = FixResult(options.target, before=seen.report)
     if seen.report.failed:
         return replace(result, left=seen.report)
@@ -92,7 +111,7 @@ def _edit(
         if path not in files:
             old = now = path.read_bytes()
         shift = now.count(b"\n") - old.count(b"\n")
-        lines = [d.line + shift for d in calls if d.file == str(path)]
+        lines = [[line + shift for line in d.anchors] for d in calls]
         factory = options.target.rpartition(":")[2] if _names_factory(options.target) else ""
         try:
             new = add_call(now, list(dict.fromkeys(d.swap for d in calls)), factory, lines)

@@ -47,6 +47,8 @@ class Decision:
     what: str = ""
     reason: str = ""
     rewritten: bool = False
+    anchors: tuple[int, ...] = ()
+    """Lines of the target file that hold the module, the nearest first."""
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,7 @@ from graphcheck.layers.pooling import (
     MeanAvgPool2d,
     MeanAvgPool3d,
     WindowConv2d,
+    conv_avg_pool2d,
 )
 from graphcheck.layers.reuse import TiedLinear
 
@@ -81,6 +82,7 @@ __all__ = [
     "TiedLinear",
     "WindowConv2d",
     "conv1d_as_conv2d",
+    "conv_avg_pool2d",
     "explicit_attention",
     "mask_dropout",
     "mask_dropout1d",

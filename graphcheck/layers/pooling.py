@@ -24,6 +24,7 @@ __all__ = [
     "MeanAvgPool2d",
     "MeanAvgPool3d",
     "WindowConv2d",
+    "conv_avg_pool2d",
 ]
 
 
@@ -90,6 +91,51 @@ class MeanAvgPool3d(_MeanAvgPool, nn.AvgPool3d):  # type: ignore[misc]
     _rank = 3
 
 
+def _conv_avg_pool(
+    input: Tensor,
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    padding: tuple[int, ...],
+    count_include_pad: bool,
+    divisor_override: int | None,
+) -> Tensor:
+    """Average pooling over the last one or two dims, without ceil_mode."""
+    rank = len(kernel)
+    flat = (1,) * (2 - rank)
+    kernel, stride = (*flat, *kernel), (*flat, *stride)
+    padding = (*(0 for _ in flat), *padding)
+    x = input if rank == 2 else input.unsqueeze(-2)
+    channels = x.shape[-3]
+    window = x.new_ones((1, 1, *kernel))
+    sums = F.conv2d(x, window.expand(channels, 1, *kernel), None, stride, padding, 1, channels)
+    divisor: Any = divisor_override or math.prod(kernel)
+    if any(padding) and not count_include_pad and not divisor_override:
+        # How many places of each window lie in the input.
+        ones = x.new_ones((1, 1, *x.shape[-2:]))
+        divisor = F.conv2d(ones, window, None, stride, padding)
+        divisor = divisor if x.dim() == 4 else divisor.squeeze(0)
+    output = sums / divisor
+    return output if rank == 2 else output.squeeze(-2)
+
+
+def conv_avg_pool2d(
+    input: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+) -> Tensor:
+    """`F.avg_pool2d` as a depthwise convolution with constant weights, without ceil_mode."""
+    if ceil_mode:
+        raise ValueError("conv_avg_pool2d takes no ceil_mode")
+    kernel = sizes(kernel_size, 2)
+    step = kernel if stride is None else sizes(stride, 2)
+    pads = sizes(padding, 2)
+    return _conv_avg_pool(input, kernel, step, pads, count_include_pad, divisor_override)
+
+
 class _ConvAvgPool:
     _rank = 0
     kernel_size: Any
@@ -107,21 +153,14 @@ class _ConvAvgPool:
             raise ValueError(f"{type(self).__name__} takes no ceil_mode")
 
     def forward(self, input: Tensor) -> Tensor:
-        flat = (1,) * (2 - self._rank)
-        kernel = (*flat, *sizes(self.kernel_size, self._rank))
-        step = (*flat, *sizes(self.stride, self._rank))
-        pad = (*(0 for _ in flat), *sizes(self.padding, self._rank))
-        x = input if self._rank == 2 else input.unsqueeze(-2)
-        channels = x.shape[-3]
-        window = x.new_ones((1, 1, *kernel))
-        sums = F.conv2d(x, window.expand(channels, 1, *kernel), None, step, pad, 1, channels)
-        divisor: Any = getattr(self, "divisor_override", None) or math.prod(kernel)
-        if any(pad) and not self.count_include_pad and not getattr(self, "divisor_override", None):
-            ones = x.new_ones((1, 1, *x.shape[-2:]))
-            divisor = F.conv2d(ones, window, None, step, pad)
-            divisor = divisor if x.dim() == 4 else divisor.squeeze(0)
-        output = sums / divisor
-        return output if self._rank == 2 else output.squeeze(-2)
+        return _conv_avg_pool(
+            input,
+            sizes(self.kernel_size, self._rank),
+            sizes(self.stride, self._rank),
+            sizes(self.padding, self._rank),
+            self.count_include_pad,
+            getattr(self, "divisor_override", None),
+        )
 
 
 class ConvAvgPool1d(_ConvAvgPool, nn.AvgPool1d):  # type: ignore[misc]

@@ -14,6 +14,7 @@ from graphcheck.cli.output import complain, emit, emit_line
 from graphcheck.cli.progress import Progress
 from graphcheck.cli.verbs.validate import DeviceOption, OptimizerOption, RateOption, StepsOption
 from graphcheck.errors import ExitCode
+from graphcheck.report.words import some_of
 
 if TYPE_CHECKING:
     from graphcheck.export.types import ExportResult
@@ -27,6 +28,12 @@ FreezeOption = Annotated[
     list[str] | None,
     typer.Option(
         "--freeze", metavar="PATTERN", help="Freeze parameters or modules by name; repeatable."
+    ),
+]
+SwapOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--swap", metavar="NAME[=ARG]", help="Swap modules before the export; repeatable."
     ),
 ]
 RewriteOption = Annotated[
@@ -47,6 +54,7 @@ def export(
     target: opt.TargetArgument,
     output: ProgramOption,
     freeze: FreezeOption = None,
+    swap: SwapOption = None,
     rewrite: RewriteOption = None,
     no_rewrite: NoRewriteOption = None,
     prove: ValidateOption = True,
@@ -103,6 +111,7 @@ def export(
         device=device,
         output=str(output),
         freeze=tuple(freeze or ()),
+        swaps=tuple(swap or ()),
         rewrite=tuple(rewrite or ()),
         no_rewrite=tuple(no_rewrite or ()),
         prove=prove,
@@ -130,6 +139,12 @@ def tell(result: ExportResult, *, quiet: bool = False) -> None:
     """The end of an export in words."""
     if result.card is not None and not quiet:
         card = result.card
+        for swapped in card.swaps:
+            where = some_of(swapped.modules, 3)
+            emit_line(
+                f"swap {swapped.name} (x{len(swapped.modules)}, {where}), {swapped.change}: "
+                f"{'; '.join(swapped.what)}"
+            )
         for record in card.rewrites:
             where = _some(record.modules)
             emit_line(f"rewrite {record.name} (x{record.count}, {where}): {record.reason}")

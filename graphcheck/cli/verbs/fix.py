@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +14,8 @@ from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import complain, emit
 from graphcheck.cli.progress import Progress
 from graphcheck.errors import ExitCode
-from graphcheck.report.words import report_summary
+from graphcheck.report.words import headline, report_summary
+from graphcheck.rules.dedupe import module_pattern
 
 if TYPE_CHECKING:
     from graphcheck.fixing.types import Decision, FixResult
@@ -140,19 +141,23 @@ def told(result: FixResult, *, diff: bool = False, quiet: bool = False) -> Itera
     if diff and result.diff:
         yield result.diff.rstrip("\n")
     if not quiet and not result.failure:
-        for line, count in _counted(map(_applied, result.applied)):
-            yield f"{'would fix' if diff else 'fixed'} {line}{count}"
+        for modules, text in _grouped((d.module, _applied(d)) for d in result.applied):
+            yield f"{'would fix' if diff else 'fixed'} {modules}: {text}"
     if not quiet:
-        for line, count in _counted(map(_skipped, result.skipped)):
-            yield f"skipped {line}{count}"
+        for modules, text in _grouped((d.module, _skipped(d)) for d in result.skipped):
+            yield f"skipped {modules}: {text}"
     if result.failure:
         yield f"{result.target}: nothing was changed."
         return
-    if diff:
+    if result.left is not None and result.left.failed:
+        for finding in result.left.findings:
+            yield headline(finding)
+            yield from (f"    {line}" for line in finding.evidence)
+    elif diff:
         names = ", ".join(map(_shown, result.files))
         yield f"would change {names}" if names else "nothing would change"
         return
-    if not result.files:
+    elif not result.files:
         yield "nothing was changed"
     else:
         yield f"wrote {', '.join(map(_shown, result.files))}"
@@ -164,28 +169,27 @@ def told(result: FixResult, *, diff: bool = False, quiet: bool = False) -> Itera
         yield f"left: {report_summary(result.left)}"
 
 
-def _counted(lines: Iterator[str]) -> Iterator[tuple[str, str]]:
-    """Each line once, with ` (x3)` for one that came three times."""
-    counts: dict[str, int] = {}
-    for line in lines:
-        counts[line] = counts.get(line, 0) + 1
-    for line, count in counts.items():
-        yield line, f" (x{count})" if count > 1 else ""
+def _grouped(lines: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """Modules of which the same is said, as one pattern, and what is said."""
+    groups: dict[str, dict[str, None]] = {}
+    for module, text in lines:
+        groups.setdefault(text, {})[module] = None
+    for text, named in groups.items():
+        modules = list(named)
+        count = f" (x{len(modules)})" if len(modules) > 1 else ""
+        yield (module_pattern(modules) or "the model itself") + count, text
 
 
 def _applied(decision: Decision) -> str:
     place = _shown(decision.file) + (f":{decision.line}" if decision.line else "")
     how = " by a call of make_trainable" if decision.form == "call" else ""
-    return (
-        f"{place}: {decision.module}: {decision.swap} ({_CHANGES[decision.change]}){how}: "
-        f"{decision.what}"
-    )
+    return f"{decision.swap} ({_CHANGES[decision.change]}){how} in {place}: {decision.what}"
 
 
 def _skipped(decision: Decision) -> str:
     code = f"{decision.code} {decision.subject}" if decision.code else decision.swap
     tail = f"; {_REWRITTEN}" if decision.rewritten else ""
-    return f"{decision.module}: {code}: {decision.reason}{tail}"
+    return f"{code}: {decision.reason}{tail}"
 
 
 def _shown(file: str) -> str:
