@@ -39,6 +39,16 @@ _VIEWS = frozenset(
     ]
 )
 
+# Lowering copies the input of these to the default layout first (LegalizePortableDimOrderPass).
+_CONTIGUOUS_FIRST = frozenset(
+    [
+        "aten._adaptive_avg_pool2d.default",
+        "aten.avg_pool2d.default",
+        "aten.mean.dim",
+        "aten.sum.dim_IntList",
+    ]
+)
+
 
 def dim_order_of(strides: Sequence[Any]) -> tuple[int, ...]:
     """Dims from outermost to innermost; () when a stride is symbolic."""
@@ -93,7 +103,8 @@ def edge_strides(joint: Any) -> Mapping[str, Any]:
         def run_node(self, node: torch.fx.Node) -> Any:
             result = super().run_node(node)
             name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
-            if node.op == "call_function" and name in _VIEWS:
+            made_anew = name in _VIEWS or str(node.target) in _CONTIGUOUS_FIRST
+            if node.op == "call_function" and made_anew:
                 result = torch.utils._pytree.tree_map_only(
                     torch.Tensor,
                     lambda t: t.clone(memory_format=torch.contiguous_format),

@@ -93,8 +93,7 @@ class LoweringFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`opsets/lowering/*.yaml`: what lowering makes of ops of the joint graph, kept by hand.
 
     `versions` is a PEP 440 range of runtimes. `exempt` are ops that become no kernel, with the
-    reason. `kernels` maps an op (`aten.clone.default`) to the kernel it ends as. `contiguous_first`
-    are ops whose first argument lowering copies to the contiguous layout.
+    reason. `kernels` maps an op (`aten.clone.default`) to the kernel it ends as.
     """
 
     schema: int
@@ -102,7 +101,6 @@ class LoweringFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     versions: str
     exempt: dict[str, str]
     kernels: dict[str, str]
-    contiguous_first: list[str]
 
 
 def read(path: Path, type_: type[T]) -> T:

@@ -11,7 +11,7 @@ from typing import Any
 __all__ = ["Grade", "Limit", "Opset", "Support"]
 
 
-class Grade(str, enum.Enum):
+class Grade(enum.StrEnum):
     """How far an op call is supported."""
 
     MISSING = "no kernel"

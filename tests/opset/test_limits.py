@@ -262,3 +262,38 @@ def _arguments(when: Any) -> list[str]:
         for part in when:
             names.extend(_arguments(part))
     return names
+
+
+def test_channels_last_programs_as_they_ran() -> None:
+    """Programs lowered and run on the stock wheel with a channels-last input: what came out."""
+    torch = pytest.importorskip("torch")
+    from graphcheck.graph.capture import capture
+    from graphcheck.workload.types import Workload
+
+    class Net(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self, op: Any) -> None:
+            super().__init__()
+            self.op = op
+            self.head = torch.nn.Linear(7, 4)
+
+        def forward(self, x: Any) -> Any:
+            return (self.head(self.op(x).reshape(-1)[:70].reshape(-1, 7)) ** 2).mean()
+
+    ran: list[tuple[Any, set[str]]] = [
+        (lambda x: x.flip(1), {"wrong"}),
+        (lambda x: torch.cat([x, x], 1), {"wrong"}),
+        (lambda x: torch.cat([x, x], 0), set()),
+        (lambda x: torch.nn.functional.pad(x, (1, 1)), {"wrong"}),
+        (lambda x: x.unsqueeze(0), {"wrong"}),
+        (lambda x: x * 2, {"refused"}),
+        (lambda x: x.permute(0, 2, 3, 1), {"refused"}),
+        (lambda x: x.mean(1, keepdim=True) + x, {"refused"}),
+        (lambda x: x.relu(), set()),
+        (lambda x: torch.nn.functional.max_pool2d(x, 2, 1), set()),
+    ]
+    x = torch.randn(2, 3, 6, 7).contiguous(memory_format=torch.channels_last)
+    opset = load("1.5.1")
+    for number, (op, effects) in enumerate(ran):
+        graph = capture(Workload(module=Net(op), inputs=(x,), root_type="Net"))
+        found = (support(call, opset).limit for call in graph.calls)
+        assert {limit.effect for limit in found if limit is not None} == effects, number
