@@ -1,12 +1,14 @@
 """graphcheck: makes a PyTorch model trainable on ExecuTorch, and proves it.
 
-The public API: `check`, `validate`, `fix`, `make_trainable`, `Report`, `Finding`, `Verdict`. Importing this package does
-not import torch.
+The public API: `check`, `validate`, `fix`, `make_trainable`, `Report`, `Finding`, `Verdict`.
+Importing this package does not import torch.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -34,3 +36,22 @@ def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class _Called(ModuleType):
+    """A package that is called like the public function of the same name."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = self.__name__.rpartition(".")[2]
+        return getattr(import_module(_HOMES[name]), name)(*args, **kwargs)
+
+
+class _Root(ModuleType):
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Importing graphcheck.validate puts the package where the function is looked up.
+        if name in _HOMES and isinstance(value, ModuleType):
+            value.__class__ = _Called
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Root

@@ -11,9 +11,11 @@ from graphcheck.errors import UsageError
 from graphcheck.opset.swaps import SwapEntry, swap_catalogue
 from graphcheck.swap.interface import Pick, Unfit, all_swaps, parse_picks
 
-__all__ = ["Change", "Trainable", "make_trainable", "replacement", "torch_kind"]
+__all__ = ["REMINDER", "Change", "Trainable", "make_trainable", "replacement", "torch_kind"]
 
-REMINDER = "Build the optimizer after this: it must hold the parameters of the model as it is now."
+REMINDER = (
+    "Build the optimizer after the swap: it must hold the parameters of the model as it is now."
+)
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,10 @@ class Change:
 
     def __str__(self) -> str:
         name = self.module or "the model itself"
+        kind = f" ({self.kind})" if self.kind else ""
         if not self.done:
-            return f"{name} ({self.kind}): not swapped: {self.what}"
-        return f"{name} ({self.kind}): {self.swap} ({_CHANGES[self.exact]}): {self.what}"
+            return f"{name}{kind}: not swapped: {self.what}"
+        return f"{name}{kind}: {self.swap} ({_CHANGES[self.exact]}): {self.what}"
 
 
 _CHANGES = {"exact": "exact", "numerics": "changes numerics", "function": "changes the function"}
@@ -46,6 +49,11 @@ class Trainable(NamedTuple):
 
     module: Any
     changes: tuple[Change, ...]
+
+    def __str__(self) -> str:
+        """One line for each module, and the reminder."""
+        done = any(change.done for change in self.changes)
+        return "\n".join([*map(str, self.changes), *([REMINDER] if done else ["nothing done"])])
 
 
 def make_trainable(

@@ -247,7 +247,7 @@ def test_tied_weights_get_one_name() -> None:
     old = Tied().double()
     new, changes = graphcheck.make_trainable(copy.deepcopy(old), ["tied-weights-as-reuse"])
     assert [str(c) for c in changes] == [
-        "out (): tied-weights-as-reuse (exact): uses embed.weight; out.weight leaves the state dict"
+        "out: tied-weights-as-reuse (exact): uses embed.weight; out.weight leaves the state dict"
     ]
     assert list(new.state_dict()) == ["embed.weight", "out.bias"]
     ids = torch.randint(0, 9, (3, 4))

@@ -16,6 +16,7 @@ from graphcheck.cli.progress import Progress
 from graphcheck.errors import ExitCode
 from graphcheck.report.words import headline, report_summary
 from graphcheck.rules.dedupe import module_pattern
+from graphcheck.swap.live import REMINDER
 
 if TYPE_CHECKING:
     from graphcheck.fixing.types import Decision, FixResult
@@ -43,9 +44,6 @@ DirtyOption = Annotated[
 ]
 _CHANGES = {"exact": "exact", "numerics": "changes numerics", "function": "changes the function"}
 _REWRITTEN = "graphcheck export mends this without changing the model"
-REMINDER = (
-    "Build the optimizer after the swap: it must hold the parameters of the model as it is now."
-)
 
 
 def fix(
