@@ -10,7 +10,7 @@ from graphcheck.graph.types import Source
 __all__ = ["Finding", "Mend", "Severity"]
 
 
-class Severity(str, enum.Enum):
+class Severity(enum.StrEnum):
     """How bad. `error` stops or silently spoils training, `note` changes nothing by itself."""
 
     ERROR = "error"
@@ -20,6 +20,9 @@ class Severity(str, enum.Enum):
     @property
     def rank(self) -> int:
         return {"error": 2, "warning": 1, "note": 0}[self.value]
+
+
+_NOWHERE = Source()
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Finding:
     severity: Severity
     subject: str
     message: str
-    source: Source = Source()
+    source: Source = _NOWHERE
     module: str = ""
     modules: tuple[str, ...] = ()
     count: int = 1
