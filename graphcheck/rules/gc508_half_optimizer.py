@@ -62,8 +62,8 @@ RULE = Rule(
     summary="The bindings' SGD corrupts float16 and bfloat16 parameters.",
     explanation=(
         "The SGD of ExecuTorch's Python training bindings takes every parameter for float32. On "
-        "float16 and bfloat16 it writes twice the bytes: parameters become NaN, and the heap may be "
-        "damaged."
+        "float16 and bfloat16 it writes twice the bytes: parameters become NaN, and the heap may "
+        "be damaged."
     ),
     example="model.to(torch.bfloat16)",
     check=check,

@@ -24,10 +24,10 @@ def finding(module: str, line: int, message: str = "wrong", **more: object) -> F
 def test_equal_findings_become_one_with_count_places_and_first_line() -> None:
     (merged,) = deduplicate([finding("b", 9), finding("a", 4), finding("b", 9)])
     assert merged.count == 3
-    assert merged.modules == ("b", "a")
+    assert merged.modules == ("a", "b")
     assert merged.source.line == 4
     assert [place.line for place in merged.places] == [4, 9]
-    assert merged.evidence == ("seen at b", "seen at a")
+    assert merged.evidence == ("seen at a", "seen at b")
 
 
 def test_different_messages_stay_apart_and_are_sorted_by_place() -> None:
