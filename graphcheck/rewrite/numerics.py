@@ -11,6 +11,7 @@ __all__ = [
     "operator",
     "plus",
     "result_dtypes",
+    "results_unseen",
     "times",
     "total",
     "wide_dtype",
@@ -89,9 +90,15 @@ def moments(x: Any, dims: Sequence[int]) -> tuple[Any, Any, Any]:
     return mean, deviation, variance
 
 
-def result_dtypes(op: Callable[..., Any], *arguments: Any) -> list[Any]:
-    """The dtypes an op gives for these arguments, found by calling it unseen by the trace."""
+def results_unseen(op: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """What an op gives for these arguments, found by calling it unseen by the trace: only dtypes
+    and shapes of it may be used."""
     from torch.fx.experimental.proxy_tensor import disable_proxy_modes_tracing
 
     with disable_proxy_modes_tracing():
-        return [result.dtype for result in op(*arguments)]
+        return list(op(*arguments))
+
+
+def result_dtypes(op: Callable[..., Any], *arguments: Any) -> list[Any]:
+    """The dtypes an op gives for these arguments."""
+    return [result.dtype for result in results_unseen(op, *arguments)]

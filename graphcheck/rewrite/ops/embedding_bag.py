@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphcheck.rewrite.interface import Rewrite
-from graphcheck.rewrite.numerics import number, widened
+from graphcheck.rewrite.numerics import number, operator, results_unseen, widened
 
 __all__ = ["REWRITES", "backward", "backward_of_weights", "forward"]
 
@@ -61,11 +61,23 @@ def forward(
 ) -> Any:
     """(result [B, D], bag of each index [N], counted indices of each bag, rows of the maxima).
 
-    As in torch's fake kernel the third has the shape of `offsets`, and the fourth is empty unless
-    the mode is max, when it is [B, D].
+    The op's own kernels leave the last three empty, zero or without meaning where the mode does
+    not need them. Where their shape is not that of the real thing, they are zeros here.
     """
     import torch
 
+    expected = results_unseen(
+        operator("aten._embedding_bag.default"),
+        weight,
+        indices,
+        offsets,
+        scale_grad_by_freq,
+        mode,
+        sparse,
+        per_sample_weights,
+        include_last_offset,
+        padding_idx,
+    )
     indices = indices.reshape(-1)
     starts = _starts(offsets, include_last_offset)
     bags = starts.shape[0]
@@ -85,10 +97,12 @@ def forward(
         if mode == _MEAN:
             result = result / torch.ops.aten.clamp.default(sizes, 1).unsqueeze(1)
         maxima = torch.full([0], 0, dtype=indices.dtype, device=indices.device)
-    if include_last_offset:
-        sizes = torch.cat([sizes, torch.full([1], 0, dtype=sizes.dtype, device=sizes.device)])
-    kind = offsets.dtype
-    return result.to(weight.dtype), bag.to(kind), sizes.to(kind), maxima.to(kind)
+    return result.to(weight.dtype), *(
+        value.to(like.dtype)
+        if value.shape == like.shape
+        else torch.full(like.shape, 0, dtype=like.dtype, device=weight.device)
+        for value, like in zip((bag, sizes, maxima), expected[1:], strict=True)
+    )
 
 
 def _maxima(rows: Any, places: Any, bag: Any, counted: Any, bags: int) -> tuple[Any, Any]:
