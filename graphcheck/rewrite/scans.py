@@ -17,7 +17,7 @@ def scan(
     """Inclusive scan of a tuple of tensors along `dim`.
 
     `combine(earlier, later)` is associative; `neutral` are the values that leave `later` alone.
-    Takes log2(n) steps of a pad and a combination.
+    Takes log2(n) steps of a join and a combination.
     """
     import torch
 
@@ -26,10 +26,17 @@ def scan(
     count = held[0].shape[dim]
     reach = 1
     while reach < count:
-        pads = [0] * (2 * (held[0].dim() - dim))
-        pads[-2] = reach
+        sizes = list(held[0].shape)
+        sizes[dim] = reach
+        # Joined, not padded: the gradient of a pad is a negative pad, which the kernel refuses.
         earlier = [
-            aten.constant_pad_nd.default(aten.slice.Tensor(one, dim, 0, count - reach), pads, value)
+            aten.cat.default(
+                [
+                    aten.full.default(sizes, value, dtype=one.dtype),
+                    aten.slice.Tensor(one, dim, 0, count - reach),
+                ],
+                dim,
+            )
             for one, value in zip(held, neutral, strict=True)
         ]
         held = list(combine(earlier, held))

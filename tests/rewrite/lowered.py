@@ -45,7 +45,7 @@ def run_methods(
         if kind == "error":
             failure = f"{name} does not run: {value}"
         else:
-            outcome[name] = [[torch.from_numpy(array) for array in run] for run in value]
+            outcome[name] = [[_unpacked(*one) for one in run] for run in value]
     child.join()
     if failure:
         raise RuntimeFailure(failure)
@@ -64,11 +64,22 @@ def _run_child(sender: Any, buffer: bytes, inputs: dict[str, Any]) -> None:
             for run in range(3):
                 values = [value.contiguous().clone() for value in data[run % 2]]
                 outputs = module.run_method(name, values)
-                runs.append(
-                    [one.clone().numpy() for one in outputs if isinstance(one, torch.Tensor)]
-                )
+                runs.append([_packed(one) for one in outputs if isinstance(one, torch.Tensor)])
         except Exception:
             sender.send(("error", name, traceback.format_exc()))
             return
         sender.send(("result", name, runs))
     sender.close()
+
+
+def _packed(value: torch.Tensor) -> tuple[Any, torch.dtype]:
+    """A tensor for the pipe; numpy has no bfloat16."""
+    value = value.clone()
+    return (
+        value.view(torch.int16) if value.dtype == torch.bfloat16 else value
+    ).numpy(), value.dtype
+
+
+def _unpacked(array: Any, dtype: torch.dtype) -> torch.Tensor:
+    value = torch.from_numpy(array)
+    return value.view(dtype) if dtype == torch.bfloat16 else value

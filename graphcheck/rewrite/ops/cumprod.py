@@ -29,6 +29,9 @@ REWRITES = (
         formula="y = x; for s = 1, 2, 4, ...: y[i] = y[i - s] y[i], with 1 before the start",
         source="Hillis and Steele, Data parallel algorithms (1986)",
         decompose=doubling,
+        stage="forward",
         memory="three tensors of the size of the input per doubling, log2(n) doublings",
+        remark="before differentiation: the gradient torch derives takes the maximum of booleans, "
+        "which the runtime refuses",
     ),
 )

@@ -72,8 +72,8 @@ REWRITES = tuple(
         source="adjoint of the padding",
         decompose=edges,
         memory="one copy of the gradient per padded dim",
-        remark="a product with 0/1 matrices takes 50 times as long: 34 against 0.7 ms on "
-        "[2, 32, 58, 58]",
+        remark="a product with 0/1 matrices takes twice as long: 15.8 against 7.9 ms of CPU "
+        "time on [2, 32, 58, 58]",
     )
     for dims in (1, 2, 3)
 )
