@@ -216,7 +216,7 @@ def replayed(values: Sequence[Any]) -> Iterator[None]:
 
     left = list(values)
 
-    class Replay(TorchDispatchMode):  # type: ignore[misc]  # type: ignore[misc]
+    class Replay(TorchDispatchMode):  # type: ignore[misc]
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
