@@ -184,7 +184,7 @@ def test_attention_module_unbatched() -> None:
         {"attn_mask": torch.ones(5, 5, dtype=torch.bool).tril()},
         {"enable_gqa": True},
     ],
-    ids=str,
+    ids=["plain", "causal", "scale", "float mask", "bool mask", "grouped queries"],
 )
 def test_attention_function(options: dict[str, Any]) -> None:
     torch.manual_seed(0)
