@@ -48,6 +48,8 @@ def measure_case(case: dict[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "ir_check": None if lowered.joint is None else "pass" if lowered.ir_checked else "fail"
     }
+    if lowered.traced is not None and lowered.traced.strict:
+        row["strict"] = True
     if lowered.failure is not None:
         return {**row, "outcome": _lowering(lowered.stages[-1].name, lowered.failure)}
     row["missing"] = sorted({i.op for i in lowered.instructions if "::" in i.op} - _registered())

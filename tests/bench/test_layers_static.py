@@ -30,6 +30,7 @@ def _said(*codes: tuple[str, str]) -> dict[str, Any]:
     [
         ([], "right"),
         ([("GC508", "warning")], "right"),
+        ([("GC403", "note"), ("GC505", "note")], "right"),
         ([("GC401", "warning"), ("GC508", "warning")], "risk"),
         ([("GC301", "error"), ("GC205", "error")], "refused"),
         ([("GC501", "error"), ("GC102", "error"), ("GC103", "error")], "no out variant"),
@@ -64,6 +65,16 @@ def test_missed_fault_fails_unless_it_is_right_when_measured_again(bench: Any) -
     assert not bench.table(results, expected, {})[1]
     assert not bench.table(results, expected, {"a": {"outcome": "wrong loss"}})[1]
     assert bench.table(results, expected, {"a": {"outcome": "right"}})[1]
+
+
+def test_note_tells_of_imprecision_but_excuses_no_other_fault(bench: Any) -> None:
+    measured = {"a": {"outcome": "wrong grad"}}
+    text, agrees = bench.table({"a": _said(("GC403", "note"))}, {}, measured)
+    assert agrees
+    assert "### Measured wrong, told in a note of GC4 (1)" in text
+    assert not bench.table({"a": _said(("GC505", "note"))}, {}, measured)[1]
+    refused = {"a": {"outcome": "runtime error"}}
+    assert not bench.table({"a": _said(("GC403", "note"))}, {}, refused)[1]
 
 
 def test_random_case_is_judged_by_its_replay_and_never_by_having_run(bench: Any) -> None:
