@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -57,8 +59,18 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
         ops=len(graph.calls),
         backward_ops=sum(call.backward for call in graph.calls),
         parameters=len(graph.parameters),
-        next_command=f"graphcheck validate {options.target}",
+        next_command=_next_command(options.target, kept),
     )
+
+
+def _next_command(target: str, findings: Iterable[Finding]) -> str:
+    """Export where exact rewrites mend what is wrong, else validate."""
+    bad = [f for f in findings if f.severity is not Severity.NOTE]
+    mendable = any(m.exact and m.kind == "rewrite" for f in bad for m in f.mends)
+    if mendable:
+        name = re.split(r"[:.]", os.path.basename(target.removesuffix(".py")))[-1]
+        return f"graphcheck export {target} -o {name or 'model'}.pte"
+    return f"graphcheck validate {target}"
 
 
 def consult(graph: JointGraph, opset: Opset) -> tuple[Context, tuple[NotChecked, ...]]:

@@ -55,7 +55,7 @@ TargetArgument = Annotated[
     typer.Argument(
         metavar="TARGET",
         show_default=False,
-        help="model.py, model.py:Net, pkg.mod:factory, torchvision:resnet18, a .pt2 or .pte file.",
+        help="model.py, model.py:Net, pkg.mod:factory, torchvision:resnet18.",
     ),
 ]
 InputOption = Annotated[

@@ -16,7 +16,7 @@ from graphcheck.errors import ModelError, UsageError
 from graphcheck.export.freeze import freeze_
 from graphcheck.export.reference import reference_trace
 from graphcheck.export.swap import swap_
-from graphcheck.export.types import Card, ExportOptions, ExportResult, RewriteRecord
+from graphcheck.export.types import Card, ExportOptions, ExportResult, InputFact, RewriteRecord
 from graphcheck.files import write_atomic
 from graphcheck.graph.capture import describe, trace
 from graphcheck.graph.precheck import precheck
@@ -34,6 +34,7 @@ from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.interface import Context
 from graphcheck.rules.types import Finding, Severity
 from graphcheck.runtime.lower import lower
+from graphcheck.validate.batches import device_batches
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
@@ -115,9 +116,13 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
             card,
             verdict=verdict.verdict,
             verdict_reason=verdict.reason,
-            worst_gradient_errors=verdict.worst_gradient_errors,
+            worst_gradient_errors={
+                f"{workload.prefix}{name}": error
+                for name, error in verdict.worst_gradient_errors.items()
+            },
         )
-    return _write(output, corrected, card, options, verdict)
+    inputs = b"".join(array.data for array in device_batches(workload)[0])
+    return _write(output, corrected, inputs, card, options, verdict)
 
 
 def _remarks(problems: Iterable[ModelError], findings: Iterable[Finding]) -> tuple[str, ...]:
@@ -256,15 +261,8 @@ def _card(
         opset=f"{opset.runtime}-{opset.version}",
         kernels=tuple(sorted(set(method.operators))),
         arena_bytes=method.arena_bytes,
-        inputs=tuple(
-            {
-                "name": name,
-                "dtype": fact.dtype,
-                "shape": "[" + ", ".join(map(str, fact.shape)) + "]",
-            }
-            for name, fact in graph.inputs
-        ),
-        parameters=tuple(p.name for p in graph.parameters if p.trainable),
+        inputs=tuple(InputFact(name, fact.dtype, fact.shape) for name, fact in graph.inputs),
+        parameters=parsed.training["forward"].names,
         frozen=frozen or tuple(p.name for p in graph.parameters if not p.trainable),
         mutated_buffers=tuple(b.name for b in graph.buffers if b.mutated),
         rewrites=_rewrite_records(rewritten.records),
@@ -298,12 +296,14 @@ def _rewrite_records(records: Sequence[tuple[Applied, str, str]]) -> tuple[Rewri
 
 
 def _write(
-    output: Path, program: bytes, card: Card, options: ExportOptions, verdict: Any
+    output: Path, program: bytes, inputs: bytes, card: Card, options: ExportOptions, verdict: Any
 ) -> ExportResult:
-    card_path = output.with_suffix(".card.json")
+    card_path, inputs_path = output.with_suffix(".card.json"), output.with_suffix(".inputs.bin")
+    card = replace(card, reference_inputs_file=inputs_path.name)
     progress(f"writing {output}")
     try:
         write_atomic(output, program)
+        write_atomic(inputs_path, inputs)
         write_atomic(card_path, msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
     except OSError as error:
         raise UsageError(
@@ -311,5 +311,8 @@ def _write(
             "nothing half-written was left; free some space or name another place with -o",
         ) from error
     return ExportResult(
-        options.target, written=(str(output), str(card_path)), card=card, verdict=verdict
+        options.target,
+        written=(str(output), str(card_path), str(inputs_path)),
+        card=card,
+        verdict=verdict,
     )

@@ -9,7 +9,15 @@ from graphcheck.report.types import NotChecked
 from graphcheck.rules.types import Finding
 from graphcheck.validate.types import Verdict
 
-__all__ = ["Card", "ExportOptions", "ExportResult", "RewriteRecord", "SwapRecord", "TraceStep"]
+__all__ = [
+    "Card",
+    "ExportOptions",
+    "ExportResult",
+    "InputFact",
+    "RewriteRecord",
+    "SwapRecord",
+    "TraceStep",
+]
 
 
 @dataclass(frozen=True)
@@ -63,6 +71,15 @@ class SwapRecord:
 
 
 @dataclass(frozen=True)
+class InputFact:
+    """An input of `forward`: name in the graph, dtype, shape (a symbolic size is a string)."""
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
 class TraceStep:
     """One step of the reference trace: the loss and the L2 norm of each gradient."""
 
@@ -77,8 +94,9 @@ class Card:
     `kernels` are the registry names that the runtime must provide; `arena_bytes` the planned
     memory, weights included. `inputs` give name, dtype and shape in the order of `forward`;
     `parameters` the names in the training methods. `reference` was recorded in the runtime on
-    this machine with the example inputs (`reference_inputs`: sha256 of each input's bytes), so
-    that a test on a device can assert on it.
+    this machine, so that a test on a device can assert on it. The example inputs it took are in
+    `reference_inputs_file`, one after the other, raw, little-endian and row-major, in the order,
+    dtype and shape of `inputs`; `reference_inputs` are their sha256.
     """
 
     program: str
@@ -89,7 +107,7 @@ class Card:
     opset: str
     kernels: tuple[str, ...]
     arena_bytes: int
-    inputs: tuple[dict[str, str], ...]
+    inputs: tuple[InputFact, ...]
     parameters: tuple[str, ...]
     frozen: tuple[str, ...] = ()
     mutated_buffers: tuple[str, ...] = ()
@@ -104,6 +122,7 @@ class Card:
     worst_gradient_errors: dict[str, float] = field(default_factory=dict)
     optimizer: str = ""
     learning_rate: float = 0.0
+    reference_inputs_file: str = ""
     reference_inputs: tuple[str, ...] = ()
     reference: tuple[TraceStep, ...] = ()
     schema_version: str = "1"

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from graphcheck.graph.facts import buffer_facts, parameter_facts, tensor_fact, tied_parameters
+from graphcheck.graph.facts import (
+    buffer_facts,
+    evaluating_modules,
+    parameter_facts,
+    tensor_fact,
+    tied_parameters,
+)
 from graphcheck.graph.layout import edge_strides
 from graphcheck.graph.provenance import Provenance, clean_module_path
 from graphcheck.graph.reach import Reach, reach_of_nodes
@@ -96,6 +102,7 @@ def describe(traced: Traced, workload: Workload) -> JointGraph:
             )
         ),
         strict=traced.strict,
+        evaluating=evaluating_modules(workload),
         example_facts=_example_facts(traced, workload) if has_norm else {},
     )
 

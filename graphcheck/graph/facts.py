@@ -10,7 +10,13 @@ from graphcheck.graph.trace import Traced
 from graphcheck.graph.types import BufferFact, ParameterFact, TensorFact
 from graphcheck.workload.types import Workload
 
-__all__ = ["buffer_facts", "parameter_facts", "tensor_fact", "tied_parameters"]
+__all__ = [
+    "buffer_facts",
+    "evaluating_modules",
+    "parameter_facts",
+    "tensor_fact",
+    "tied_parameters",
+]
 
 
 def _size(value: Any) -> int | str:
@@ -94,3 +100,15 @@ def buffer_facts(traced: Traced, workload: Workload) -> tuple[BufferFact, ...]:
             )
         )
     return tuple(facts)
+
+
+def evaluating_modules(workload: Workload) -> tuple[tuple[str, str], ...]:
+    """Dropout and batch normalisation modules in eval mode: path and type."""
+    import torch
+
+    modal = (torch.nn.modules.batchnorm._BatchNorm, torch.nn.modules.dropout._DropoutNd)
+    return tuple(
+        (clean_module_path(path, workload.prefix) or "forward", type(module).__name__)
+        for path, module in workload.module.named_modules()
+        if isinstance(module, modal) and not module.training
+    )

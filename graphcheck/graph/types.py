@@ -150,5 +150,7 @@ class JointGraph:
     dynamic: tuple[str, ...] = ()
     strict: bool = False
     not_checked: tuple[tuple[str, str], ...] = ()
+    evaluating: tuple[tuple[str, str], ...] = ()
+    """Path and type of modules in eval mode that would act differently in train mode."""
     example_facts: Mapping[str, Any] = field(default_factory=dict)
     """Facts measured on the example data, by node name (for numerics rules)."""

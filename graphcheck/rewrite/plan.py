@@ -61,13 +61,14 @@ class Plan:
         return apply(joint, self._choose_joint, stage="joint", candidates=self._candidates)
 
     def rewrite_forward(self, exported: Any, joint: Any) -> tuple[Any, list[Applied]]:
-        """The exported program with the ops rewritten that cannot be mended in the joint graph.
+        """The exported program with the ops rewritten that must be before it is differentiated.
 
-        The finding is on a joint node; its mark leads to the exported node.
+        The finding is on a joint node; its mark leads to the exported node. An op that has a
+        rewrite of this stage takes it first: its own gradient would not do, either.
         """
         wanted: set[str] = set()
         for node in joint.graph.nodes:
-            if node.name in self.reasons and not self._candidates(qualified_name(node.target)):
+            if node.name in self.reasons:
                 mark = (node.meta.get("custom") or {}).get(MARK)
                 if mark is not None:
                     wanted.add(mark)

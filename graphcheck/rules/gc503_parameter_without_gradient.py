@@ -34,9 +34,10 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
             mends=(
                 Mend(
                     "edit",
-                    "freeze or remove",
-                    f"freeze it (requires_grad_(False)) or remove it: {module}",
+                    "freeze",
+                    f"freeze {module}, or use it in forward, or remove it",
                     True,
+                    f"graphcheck export --freeze '{module}'",
                 ),
             ),
             gradients=tuple(p.name for p in own),

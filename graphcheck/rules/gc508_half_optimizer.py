@@ -30,7 +30,7 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
         own = [p for p in affected if p.module == module]
         yield Finding(
             code=RULE.code,
-            severity=Severity.WARNING,
+            severity=Severity.NOTE,
             subject="optimizer on half parameters",
             message=(
                 f"{len(affected)} trainable parameters are {kinds}: the SGD of ExecuTorch's "
@@ -58,7 +58,7 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
 RULE = Rule(
     code="GC508",
     name="half-precision-optimizer",
-    severity=Severity.WARNING,
+    severity=Severity.NOTE,
     summary="The bindings' SGD corrupts float16 and bfloat16 parameters.",
     explanation=(
         "The SGD of ExecuTorch's Python training bindings takes every parameter for float32. On "

@@ -7,6 +7,7 @@ a missing compiler, is raised.
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 import time
@@ -166,6 +167,13 @@ class _Run:
             else:
                 self.ladder.skipped("shadow", "no step diverged")
         compared = time.monotonic() - start
+        if comparison.eager_losses and not math.isfinite(comparison.eager_losses[0]):
+            reason = (
+                f"the loss is {comparison.eager_losses[0]} at step 0 in eager PyTorch itself: "
+                "there is nothing to compare with; look at the model and its example inputs"
+            )
+            self.ladder.skipped("compare", reason, compared)
+            return self._not_run(reason, trace)
         self.notes += comparison.notes
         self._overhead(trace, seconds, compared)
         verdict, reason = told_verdict(

@@ -124,6 +124,17 @@ def _guessed_loss(
     same_as_input = any(
         isinstance(leaf, torch.Tensor) and tuple(leaf.shape) == shape for leaf in inputs
     )
+    labels = any(
+        isinstance(leaf, torch.Tensor) and leaf.dtype == torch.int64 and tuple(leaf.shape) == shape
+        for leaf in inputs
+    )
+    if len(shape) == 1 and labels and not targets:
+        raise ModelError(
+            f"forward returns {shown}, one number for each of its class indices: this looks like a "
+            "loss without reduction, and a loss has to be a scalar.",
+            "Return loss.mean() or loss.sum(); if these are predictions, say so with --loss mse.",
+            "GC005",
+        )
     looks_like_classes = (len(shape) == 2 or len(shape) > 3) and shape[1] > 1
     if targets:
         of_classes = isinstance(targets[0], torch.Tensor) and not targets[0].is_floating_point()

@@ -13,6 +13,7 @@ from graphcheck.rules import (
     gc506_random_ops,
     gc507_dynamic_batch,
     gc508_half_optimizer,
+    gc509_eval_mode,
 )
 from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.interface import Context, Rule
@@ -49,6 +50,7 @@ RULES = (
     gc506_random_ops.RULE,
     gc507_dynamic_batch.RULE,
     gc508_half_optimizer.RULE,
+    gc509_eval_mode.RULE,
 )
 
 
@@ -139,7 +141,15 @@ def test_half_parameters_warn_with_the_proof_or_as_not_checked() -> None:
     known = (advisory("GC508"),)
     not_run = {"GCA-1": ProbeResult("GCA-1", "not run", detail="no training extension")}
     (found,) = check(rule, graph(parameters=half), advisories=known, probes=not_run)
-    assert found.severity is Severity.WARNING
+    assert found.severity is Severity.NOTE
     assert found.evidence == ("NOT CHECKED on this runtime: no training extension",)
     right = {"GCA-1": ProbeResult("GCA-1", "right")}
     assert check(rule, graph(parameters=half), advisories=known, probes=right) == []
+
+
+def test_modules_in_eval_mode_are_a_note() -> None:
+    (found,) = check(gc509_eval_mode.RULE, graph(evaluating=(("drop", "Dropout"),)))
+    assert found.severity is Severity.NOTE
+    assert (
+        found.message == "Dropout is in eval mode, and is checked, exported and trained like that"
+    )

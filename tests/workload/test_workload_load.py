@@ -354,3 +354,24 @@ def test_a_live_module():
     assert loss_of(workload).shape == ()
     program = torch.export.export(workload.module, workload.inputs, workload.kwargs)
     assert program.graph_signature.user_inputs == ("x", "target", "mask")
+
+
+def test_a_loss_without_reduction_is_not_taken_for_a_prediction() -> None:
+    import torch
+
+    from graphcheck.errors import ModelError
+    from graphcheck.workload.load import from_module
+
+    class PerSample(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = torch.nn.Linear(3, 2)
+
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.cross_entropy(self.fc(x), y, reduction="none")
+
+    inputs = (torch.randn(5, 3), torch.tensor([0, 1, 1, 0, 1]))
+    with pytest.raises(ModelError, match="loss without reduction") as caught:
+        from_module(PerSample(), inputs)
+    assert caught.value.code == "GC005"
+    assert from_module(PerSample(), inputs, loss="mse").guesses

@@ -24,6 +24,15 @@ def doubling(x: Any, dim: int, *, dtype: Any = None) -> Any:
 
 REWRITES = (
     Rewrite(
+        name="cumprod_scan_joint",
+        op="aten.cumprod.default",
+        formula="y = x; for s = 1, 2, 4, ...: y[i] = y[i - s] y[i], with 1 before the start",
+        source="Hillis and Steele, Data parallel algorithms (1986)",
+        decompose=doubling,
+        memory="three tensors of the size of the input per doubling, log2(n) doublings",
+        remark="for the cumprod in the gradient of another op, such as prod",
+    ),
+    Rewrite(
         name="cumprod_scan",
         op="aten.cumprod.default",
         formula="y = x; for s = 1, 2, 4, ...: y[i] = y[i - s] y[i], with 1 before the start",
