@@ -99,6 +99,8 @@ def test_interrupted_while_a_model_hangs(number: signal.Signals, tmp_path: Path)
         stderr=subprocess.PIPE,
         text=True,
         cwd=tmp_path,
+        # A shell that runs the tests in the background has told them to ignore SIGINT.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 90
     while not (started.is_file() and started.read_text()) and time.monotonic() < deadline:
