@@ -133,7 +133,7 @@ def check_training(
     With `every`, each named rewrite must have been applied somewhere.
     """
     chosen = [_named(name) for name in rewrites]
-    choose = _chooser(chosen)
+    choose = _chooser(chosen, "joint")
     applied: list[Applied] = []
 
     def build(some: Sequence[Training], dtype: torch.dtype) -> _Job:
@@ -143,7 +143,7 @@ def check_training(
         module = _Trains(some, data[0]).float().to(dtype)
         inputs = [_tensors(_cast(values, dtype)) for values in data]
         exported = torch.export.export(module, inputs[0], strict=False)
-        exported, early = apply(exported, choose, stage="forward")
+        exported, early = apply(exported, _chooser(chosen, "forward"), stage="forward")
         joint, done = apply(trace_joint(exported, strict=False).joint, choose)
         # A rewrite may decline a node that the runtime can do.
         applied.extend([*early, *done])
@@ -388,9 +388,11 @@ def _preferred(op: str, name: str) -> Rewrite:
     return found[0]
 
 
-def _chooser(chosen: Sequence[Rewrite]) -> Callable[[Any], Rewrite | None]:
+def _chooser(chosen: Sequence[Rewrite], stage: str = "") -> Callable[[Any], Rewrite | None]:
+    """The first of the rewrites that fits a node (and the stage, if one is given)."""
+
     def choose(node: Any) -> Rewrite | None:
         name = qualified_name(node.target)
-        return next((one for one in chosen if one.op == name), None)
+        return next((one for one in chosen if one.op == name and stage in ("", one.stage)), None)
 
     return choose

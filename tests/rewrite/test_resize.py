@@ -60,14 +60,13 @@ def test_training():
     def resize(**kwargs):
         return lambda: lambda h: F.interpolate(h, antialias=True, **kwargs)
 
+    # In float32: the stock kernel of the bilinear forward computes its weights in float.
     check_training(
-        [
-            Training("bilinear", resize(size=(2, 7), mode="bilinear"), (2, 3, 4, 5)),
-            Training("bicubic", resize(size=(2, 7), mode="bicubic"), (2, 3, 4, 5)),
-        ],
-        [
-            "upsample_bilinear2d_aa_backward_products",
-            "upsample_bicubic2d_aa_products",
-            "upsample_bicubic2d_aa_backward_products",
-        ],
+        [Training("bilinear", resize(size=(2, 7), mode="bilinear"), (2, 3, 4, 5))],
+        ["upsample_bilinear2d_aa_backward_products"],
+        dtypes=[torch.float32],
+    )
+    check_training(
+        [Training("bicubic", resize(size=(2, 7), mode="bicubic"), (2, 3, 4, 5))],
+        ["upsample_bicubic2d_aa_products", "upsample_bicubic2d_aa_backward_products"],
     )
