@@ -2,7 +2,7 @@
 
 `check` calls one ATen op directly, `check_training` trains small modules that reach the op. All
 cases of one call go into one program with a method per dtype, since lowering costs the time; the
-program runs in a forked child (a crash is a failure with the names of the cases). Every method runs
+program runs in another process (a crash is a failure that names the cases). Every method runs
 three times, with two data sets in turn, so that a result that depends on what the memory held
 before is seen.
 

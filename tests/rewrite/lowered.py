@@ -1,7 +1,12 @@
-"""Lowers exported programs and runs them in the ExecuTorch runtime, in a forked child."""
+"""Lowers exported programs and runs them in the ExecuTorch runtime, in a process of its own.
+
+The process is started afresh (a fork of one that has used torch can hang), serves all calls of a
+test session, and is started again after a crash or a time-out.
+"""
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import traceback
 from typing import Any
@@ -9,6 +14,8 @@ from typing import Any
 import torch
 
 __all__ = ["RuntimeFailure", "run_methods"]
+
+_SECONDS = 300
 
 
 class RuntimeFailure(AssertionError):
@@ -18,7 +25,8 @@ class RuntimeFailure(AssertionError):
 def run_methods(
     jobs: dict[str, tuple[Any, list[tuple[torch.Tensor, ...]]]],
 ) -> dict[str, list[list[torch.Tensor]]]:
-    """Lower exported programs (default IR check) to one program; run each method three times.
+    """Lower exported programs (default IR check) to one program; run each method three times, on
+    its first, second and first data set.
 
     Raises RuntimeFailure.
     """
@@ -29,52 +37,87 @@ def run_methods(
         buffer = bytes(edge.to_executorch().buffer)
     except Exception as error:
         raise RuntimeFailure(f"cannot be lowered: {error}") from error
-    context = multiprocessing.get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    inputs = {name: values for name, (_, values) in jobs.items()}
-    child = context.Process(target=_run_child, args=(sender, buffer, inputs))
-    child.start()
-    sender.close()
-    outcome: dict[str, list[list[torch.Tensor]]] = {}
-    failure = ""
+    inputs = {
+        name: [[_packed(one) for one in values] for values in data]
+        for name, (_, data) in jobs.items()
+    }
+    kind, value = _RUNNER.ask((buffer, inputs))
+    if kind == "error":
+        raise RuntimeFailure(value)
+    return {
+        name: [[_unpacked(*one) for one in run] for run in runs] for name, runs in value.items()
+    }
+
+
+class _Runner:
+    """The process that runs programs; started at the first question."""
+
+    def __init__(self) -> None:
+        self.process: Any = None
+        self.pipe: Any = None
+
+    def ask(self, question: Any) -> tuple[str, Any]:
+        if self.process is None or not self.process.is_alive():
+            context = multiprocessing.get_context("spawn")
+            self.pipe, theirs = context.Pipe()
+            self.process = context.Process(target=_serve, args=(theirs,), daemon=True)
+            self.process.start()
+            theirs.close()
+            atexit.register(self.stop)
+        try:
+            self.pipe.send(question)
+            if not self.pipe.poll(_SECONDS):
+                self.stop()
+                return "error", f"does not end within {_SECONDS} s"
+            answer: tuple[str, Any] = self.pipe.recv()
+            return answer
+        except (EOFError, OSError):
+            self.process.join(10)
+            code = self.process.exitcode
+            self.stop()
+            return "error", f"the runtime died with exit code {code}"
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.join()
+        self.process = None
+
+
+_RUNNER = _Runner()
+
+
+def _serve(pipe: Any) -> None:
+    """Answer questions until the other end closes."""
     while True:
         try:
-            kind, name, value = receiver.recv()
+            buffer, inputs = pipe.recv()
         except EOFError:
-            break
-        if kind == "error":
-            failure = f"{name} does not run: {value}"
-        else:
-            outcome[name] = [[_unpacked(*one) for one in run] for run in value]
-    child.join()
-    if failure:
-        raise RuntimeFailure(failure)
-    if child.exitcode != 0 or len(outcome) != len(jobs):
-        raise RuntimeFailure(f"the runtime died with exit code {child.exitcode}")
-    return outcome
+            return
+        try:
+            pipe.send(("result", _run(buffer, inputs)))
+        except Exception:
+            pipe.send(("error", f"does not run: {traceback.format_exc()}"))
 
 
-def _run_child(sender: Any, buffer: bytes, inputs: dict[str, Any]) -> None:
+def _run(buffer: bytes, inputs: dict[str, Any]) -> dict[str, Any]:
     from executorch.extension.pybindings import portable_lib
 
     module = portable_lib._load_for_executorch_from_buffer(buffer)
+    results = {}
     for name, data in inputs.items():
-        try:
-            runs = []
-            for run in range(3):
-                values = [value.contiguous().clone() for value in data[run % 2]]
-                outputs = module.run_method(name, values)
-                runs.append([_packed(one) for one in outputs if isinstance(one, torch.Tensor)])
-        except Exception:
-            sender.send(("error", name, traceback.format_exc()))
-            return
-        sender.send(("result", name, runs))
-    sender.close()
+        runs = []
+        for run in range(3):
+            values = [_unpacked(*one).contiguous().clone() for one in data[run % 2]]
+            outputs = module.run_method(name, values)
+            runs.append([_packed(one) for one in outputs if isinstance(one, torch.Tensor)])
+        results[name] = runs
+    return results
 
 
 def _packed(value: torch.Tensor) -> tuple[Any, torch.dtype]:
     """A tensor for the pipe; numpy has no bfloat16."""
-    value = value.clone()
+    value = value.detach().clone()
     return (
         value.view(torch.int16) if value.dtype == torch.bfloat16 else value
     ).numpy(), value.dtype
