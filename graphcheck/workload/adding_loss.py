@@ -128,7 +128,7 @@ def _guessed_loss(
         isinstance(leaf, torch.Tensor) and leaf.dtype == torch.int64 and tuple(leaf.shape) == shape
         for leaf in inputs
     )
-    if len(shape) == 1 and labels and not targets:
+    if len(shape) == 1 and prediction.is_floating_point() and labels and not targets:
         raise ModelError(
             f"forward returns {shown}, one number for each of its class indices: this looks like a "
             "loss without reduction, and a loss has to be a scalar.",
