@@ -109,4 +109,6 @@ def test_training():
         ),
     ]
     rewrites = ["grid_sampler_2d", "grid_sampler_2d_backward"]
+    # float64 graphs reach float32's precision only (8e-7 off here): lowering makes float32 of the
+    # numbers in what surrounds the op. The op alone is tested in float64 above.
     check_training(cases, rewrites, dtypes=[torch.float32])
