@@ -17,7 +17,8 @@ class Constructions:
 
     def __init__(self, root: Any) -> None:
         self._root = root
-        self._trees: dict[str, ast.Module | None] = {}
+        self._files: dict[str, dict[str, list[ast.ClassDef]]] = {}
+        self._classes: dict[type, tuple[str, dict[str, ast.expr]]] = {}
 
     def locate(self, path: str) -> tuple[str, int]:
         """File and line for a module path; ("", 0) if it is not found."""
@@ -39,33 +40,44 @@ class Constructions:
         for base in kind.__mro__:
             if base.__module__.startswith("torch.nn.") or base is object:
                 continue
-            file, tree = self._source(base)
-            if tree is None:
-                continue
-            for node in ast.walk(tree):
-                if isinstance(node, ast.ClassDef) and node.name == base.__name__:
-                    value = _assigned(node, attribute)
-                    if value is not None:
-                        return file, _element(value, rest).lineno
+            if base not in self._classes:
+                self._classes[base] = self._assignments(base)
+            file, values = self._classes[base]
+            if attribute in values:
+                return file, _element(values[attribute], rest).lineno
         return "", 0
 
-    def _source(self, kind: type) -> tuple[str, ast.Module | None]:
+    def _assignments(self, kind: type) -> tuple[str, dict[str, ast.expr]]:
+        """File of a class and the values of its `self.attribute = value`."""
+        file, classes = self._source(kind)
+        values: dict[str, ast.expr] = {}
+        for class_def in reversed(classes.get(kind.__name__, [])):
+            values.update(_assigned(class_def))
+        return file, values
+
+    def _source(self, kind: type) -> tuple[str, dict[str, list[ast.ClassDef]]]:
+        """File of a class and all the classes defined in it, by name."""
         try:
             file = inspect.getsourcefile(kind) or ""
         except TypeError:
-            return "", None
-        if file not in self._trees:
+            return "", {}
+        if file not in self._files:
+            classes: dict[str, list[ast.ClassDef]] = {}
             try:
                 with open(file, encoding="utf-8") as stream:
-                    self._trees[file] = ast.parse(stream.read())
+                    tree = ast.parse(stream.read())
             except (OSError, SyntaxError, ValueError):
-                self._trees[file] = None
-        return file, self._trees[file]
+                tree = ast.Module(body=[], type_ignores=[])
+            for node in ast.walk(tree):
+                if isinstance(node, ast.ClassDef):
+                    classes.setdefault(node.name, []).append(node)
+            self._files[file] = classes
+        return file, self._files[file]
 
 
-def _assigned(class_def: ast.ClassDef, attribute: str) -> ast.expr | None:
-    """The value of the last `self.attribute = value` in the class."""
-    found: ast.expr | None = None
+def _assigned(class_def: ast.ClassDef) -> dict[str, ast.expr]:
+    """The value of the last `self.attribute = value` in the class, by attribute."""
+    found: dict[str, ast.expr] = {}
     for node in ast.walk(class_def):
         targets: list[ast.expr] = []
         if isinstance(node, ast.Assign):
@@ -75,11 +87,10 @@ def _assigned(class_def: ast.ClassDef, attribute: str) -> ast.expr | None:
         for target in targets:
             if (
                 isinstance(target, ast.Attribute)
-                and target.attr == attribute
                 and isinstance(target.value, ast.Name)
                 and target.value.id == "self"
             ):
-                found = node.value  # type: ignore[attr-defined]
+                found[target.attr] = node.value  # type: ignore[attr-defined]
     return found
 
 
