@@ -1,0 +1,1 @@
+"""Kernels put right: a library that overrides them, and an editor of source trees."""
