@@ -217,6 +217,7 @@ def validate_task(request: dict[str, Any]) -> Verdict:
     from graphcheck.validate.run import validate_workload
 
     options = msgspec.convert(request, ValidateOptions)
+    _check_libraries(options.kernel_libraries)
     return validate_workload(_load(options), options)
 
 
@@ -227,6 +228,16 @@ def export_task(request: dict[str, Any]) -> ExportResult:
 
     options = msgspec.convert(request, ExportOptions)
     return export_workload(_load(options), options)
+
+
+def _check_libraries(libraries: tuple[str, ...]) -> None:
+    """Refuse a kernel library that cannot be loaded before the model is loaded. UsageError."""
+    from pathlib import Path
+
+    from graphcheck.opset.library import read_library
+
+    for library in libraries:
+        read_library(Path(library))
 
 
 def _load(options: CheckOptions) -> Any:

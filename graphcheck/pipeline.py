@@ -16,6 +16,7 @@ from graphcheck.options import CheckOptions
 from graphcheck.report.types import NotChecked, Report, Suppressed, UnusedSuppression
 from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.interface import Context, all_rules, rule_by_code
+from graphcheck.rules.mitigated import mitigate
 from graphcheck.rules.types import Finding, Severity
 from graphcheck.workload.types import Workload
 
@@ -83,8 +84,25 @@ def consult(graph: JointGraph, opset: Opset) -> tuple[Context, tuple[NotChecked,
     advisories = all_advisories()
     wanted = needed(graph, advisories)
     probes: Mapping[str, ProbeResult] = probe(wanted, progress=progress) if wanted else {}
-    context = Context(opset=opset, advisories=tuple(advisories), probes=probes)
+    of_library = _run_by_library(graph, opset)
+    again = [a.id for a in advisories if a.id in wanted and of_library.intersection(a.ops)]
+    paths = tuple(library.path for library in opset.libraries)
+    measured = probe(again, progress=progress, libraries=paths) if again else {}
+    context = Context(
+        opset=opset, advisories=tuple(advisories), probes=probes, library_probes=measured
+    )
     return context, tuple(_unproven(advisories, probes))
+
+
+def _run_by_library(graph: JointGraph, opset: Opset) -> frozenset[str]:
+    """The ops of which a kernel library runs a call."""
+    from graphcheck.opset.support import kernel_of, library_of
+
+    if not opset.libraries:
+        return frozenset()
+    return frozenset(
+        call.op for call in graph.calls if library_of(call, kernel_of(call, opset) or "", opset)
+    )
 
 
 def _unproven(
@@ -98,13 +116,15 @@ def _unproven(
 
 def _own_kernels(graph: JointGraph, opset: Opset) -> Iterable[NotChecked]:
     """The kernels of the user's own library that the graph calls: nothing is known of them."""
-    if not opset.extra:
+    if not (opset.extra or opset.libraries):
         return
     from graphcheck.opset.support import support
     from graphcheck.opset.types import Grade
 
     answers = [support(call, opset) for call in graph.calls]
-    for kernel in sorted({a.kernel for a in answers if a.grade is Grade.NOT_CHECKED}):
+    unknown = {a.kernel for a in answers if a.grade is Grade.NOT_CHECKED and a.library is None}
+    unknown |= {a.kernel for a in answers if a.library is not None and not a.library.known}
+    for kernel in sorted(unknown):
         yield NotChecked(
             kernel, "it is in your own kernel library; graphcheck validate measures it"
         )
@@ -114,7 +134,8 @@ def run_rules(graph: JointGraph, context: Context) -> tuple[Finding, ...]:
     """Findings of all rules in order of code, one per op call."""
     found: list[Finding] = []
     for rule in all_rules():
-        found.extend(rule.check(graph, replace(context, found=tuple(found))))
+        findings = rule.check(graph, replace(context, found=tuple(found)))
+        found.extend(mitigate(findings, graph, context))
     return tuple(found)
 
 

@@ -74,16 +74,18 @@ def probe(
     timeout: float = 600.0,
     progress: _Progress | None = None,
     refresh: bool = False,
+    libraries: Sequence[str] = (),
 ) -> dict[str, ProbeResult]:
     """The answers of the probes of these advisories (None: all) on the installed runtime, by id.
 
-    Runs what is not cached (with `refresh`, everything) within `timeout` seconds in all, in child
+    `libraries` are paths of kernel libraries to load before: the answers are then of them and the
+    runtime together. Runs what is not cached (with `refresh`, everything) within `timeout` seconds in all, in child
     processes. Advisories without a probe are left out. Never raises for what a probe does: an
     outcome is `wrong`, `right`, or `not run` with the reason.
     """
     wanted = _probes_of(ids)
     try:
-        build_id = _build_id()
+        build_id = "+".join((_build_id(), *map(_digest, libraries)))
     except GraphcheckError as error:
         return {
             advisory_id: ProbeResult(advisory_id, "not run", detail=error.message)
@@ -94,7 +96,7 @@ def probe(
     names = list(dict.fromkeys(wanted.values()))
     missing = [name for name in names if name not in known or known[name].digest != digest(name)]
     if missing:
-        found, lasting = _run(missing, time.monotonic() + timeout, timeout, progress)
+        found, lasting = _run(missing, time.monotonic() + timeout, timeout, progress, libraries)
         known = {**known, **found}
         _remember(file, {name: found[name] for name in lasting})
     return {
@@ -122,7 +124,11 @@ def _result(advisory_id: str, outcome: _Outcome, build_id: str) -> ProbeResult:
 
 
 def _run(
-    names: Sequence[str], deadline: float, timeout: float, progress: _Progress | None
+    names: Sequence[str],
+    deadline: float,
+    timeout: float,
+    progress: _Progress | None,
+    libraries: Sequence[str] = (),
 ) -> tuple[dict[str, _Outcome], tuple[str, ...]]:
     """Outcomes by probe, and the names of those that would come out the same tomorrow."""
     from graphcheck.advisory.probes.interface import all_probes
@@ -145,7 +151,7 @@ def _run(
                 found.update({name: _Outcome("not run", detail=detail) for name in left})
                 passing.update(left)
                 break
-            session = _session(left, remaining, tell)
+            session = _session(left, remaining, tell, libraries)
             found.update(session.found)
             if session.failed and not session.lasting:
                 passing.add(session.failed)
@@ -183,7 +189,9 @@ class _Counted:
             self.progress(f"probing the runtime, {self.done} of {self.total}: {name}")
 
 
-def _session(names: Sequence[str], remaining: float, tell: _Counted) -> _Session:
+def _session(
+    names: Sequence[str], remaining: float, tell: _Counted, libraries: Sequence[str]
+) -> _Session:
     session = _Session({})
     current: list[str] = []
 
@@ -198,7 +206,7 @@ def _session(names: Sequence[str], remaining: float, tell: _Counted) -> _Session
         elif tell.progress and not tell.done:
             tell.progress(stage)
 
-    request = {"names": list(names), "seconds": _SECONDS_EACH}
+    request = {"names": list(names), "seconds": _SECONDS_EACH, "libraries": list(libraries)}
     try:
         run_worker(_TASK, request, int, timeout=remaining, on_progress=on_progress)
     except WorkerFailure as failure:
@@ -230,6 +238,10 @@ def _build_id() -> str:
     from graphcheck.runtime.libraries import build_id
 
     return build_id()
+
+
+def _digest(library: str) -> str:
+    return hashlib.sha256(Path(library).read_bytes()).hexdigest()[:16]
 
 
 @lru_cache(maxsize=2)

@@ -29,6 +29,7 @@ def run_probes(request: dict[str, Any]) -> int:
     probes = all_probes()
     progress("loading the runtime for probes")
     _import_runtime()
+    _load(request.get("libraries", ()))
     for name in request["names"]:
         progress(STARTING + name)
         # Ends the process even when it hangs in native code.
@@ -43,6 +44,18 @@ def run_probes(request: dict[str, Any]) -> int:
         faulthandler.cancel_dump_traceback_later()
         progress(RESULT + msgspec.json.encode(told).decode())
     return len(request["names"])
+
+
+def _load(libraries: list[str]) -> None:
+    """Load kernel libraries, which register in the runtime that the probes run on."""
+    if not libraries:
+        return
+    import ctypes
+
+    from executorch.extension.pybindings import portable_lib  # noqa: F401  the registry's home
+
+    for library in libraries:
+        ctypes.CDLL(library, mode=ctypes.RTLD_GLOBAL)
 
 
 def _import_runtime() -> None:

@@ -69,24 +69,14 @@ def extend(opset: Opset, names: Iterable[str]) -> Opset:
 
 
 def with_libraries(opset: Opset, libraries: Iterable[str]) -> Opset:
-    """The opset with the kernels of the user's own shared libraries, read without loading them.
+    """The opset with kernel libraries, each loaded in a child process to see what it registers.
 
-    Raises UsageError for a file that cannot be read or registers no kernel.
+    Raises UsageError for one that cannot be loaded or registers no kernel.
     """
-    from graphcheck.opset.generate.names import from_library
+    from graphcheck.opset.library import read_library
 
-    for library in libraries:
-        try:
-            names = from_library(Path(library).read_bytes())
-        except OSError as error:
-            raise UsageError(f"{library} cannot be read: {error.strerror}.") from error
-        if not names:
-            raise UsageError(
-                f"{library} registers no kernel: it holds no name such as `aten::add.out`.",
-                "Name the shared library whose code calls the registration of ExecuTorch.",
-            )
-        opset = extend(opset, names)
-    return opset
+    found = tuple(read_library(Path(library)) for library in libraries)
+    return dataclasses.replace(opset, libraries=opset.libraries + found) if found else opset
 
 
 def _from_file(path: Path) -> Opset:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from graphcheck.graph.types import OpCall
+from dataclasses import replace
+
+from graphcheck.graph.types import OpCall, TensorFact
 from graphcheck.opset.conditions import matches
 from graphcheck.opset.out_variant import refused_by_ir_check
 from graphcheck.opset.registry import lowering_for
-from graphcheck.opset.types import Grade, Opset, Support
+from graphcheck.opset.types import Grade, KernelLibrary, Opset, Support
 
-__all__ = ["kernel_of", "schema_name", "support"]
+__all__ = ["kernel_key", "kernel_of", "library_of", "schema_name", "support"]
+
+_CODES = {
+    "uint8": 0,
+    "int8": 1,
+    "int16": 2,
+    "int32": 3,
+    "int64": 4,
+    "float16": 5,
+    "float32": 6,
+    "float64": 7,
+    "bool": 11,
+    "bfloat16": 15,
+}
+"""ExecuTorch's numbers of dtypes."""
 
 
 def schema_name(call: OpCall) -> str:
@@ -28,8 +44,43 @@ def support(call: OpCall, opset: Opset) -> Support:
     """How far `opset` supports the call, with the reason in words.
 
     The first thing that stops it wins: no out variant, no kernel, an argument that the kernel
-    refuses. A kernel of the user's own library is `NOT_CHECKED`: graphcheck does not know it.
+    refuses. A kernel of the user's that is known by name only is `NOT_CHECKED`. Where a kernel
+    library runs the call, `library` says which, and the rest what the runtime's own would do.
     """
+    found = _support(call, opset)
+    library = library_of(call, found.kernel, opset)
+    return found if library is None else replace(found, library=library)
+
+
+def library_of(call: OpCall, kernel: str, opset: Opset) -> KernelLibrary | None:
+    """The kernel library that runs the call, None if the runtime's own kernel does."""
+    if not kernel:
+        return None
+    for library in opset.libraries:
+        keys = library.kernels.get(kernel)
+        if keys is not None and ("" in keys or kernel_key(call) in keys):
+            return library
+    return None
+
+
+def kernel_key(call: OpCall) -> str | None:
+    """The key under which the runtime looks for a kernel for these dtypes and dim orders.
+
+    Tensors in the order of the schema, then the outputs; a single output comes twice, as argument
+    and as result. Tensors in lists have no part in it. None where a dim order is undecided.
+    """
+    tensors = [value for value in call.arguments.values() if isinstance(value, TensorFact)]
+    outputs = list(call.outputs)
+    parts = []
+    for fact in (*tensors, *outputs, *(outputs if len(outputs) == 1 else ())):
+        code = _CODES.get(fact.dtype)
+        if code is None or len(fact.dim_order) != fact.rank:
+            return None
+        parts.append(f"{code};{','.join(map(str, fact.dim_order))}")
+    return "v1/" + "|".join(parts)
+
+
+def _support(call: OpCall, opset: Opset) -> Support:
     lowering = lowering_for(opset.runtime, opset.version)
     exempt = lowering.exempt.get(call.qualified)
     if exempt is not None:

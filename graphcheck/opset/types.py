@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-__all__ = ["Grade", "Limit", "Opset", "Support"]
+__all__ = ["Grade", "KernelLibrary", "Limit", "Opset", "Support"]
 
 
 class Grade(enum.StrEnum):
@@ -44,20 +44,40 @@ class Limit:
 
 
 @dataclass(frozen=True)
+class KernelLibrary:
+    """A library of kernels that is loaded beside the runtime.
+
+    `kernels` are registry names with the keys that each is for: dtypes and dim orders of a call's
+    tensors as ExecuTorch writes them, "" for any. `known` is whether graphcheck built it.
+    """
+
+    name: str
+    path: str
+    kernels: Mapping[str, frozenset[str]]
+    known: bool = False
+
+
+@dataclass(frozen=True)
 class Support:
-    """The answer for one op call, with the reason in words."""
+    """The answer for one op call, with the reason in words.
+
+    `library` is the one that runs the call instead of the runtime's own kernel, of which alone
+    everything else here speaks.
+    """
 
     grade: Grade
     reason: str = ""
     limit: Limit | None = None
     kernel: str = ""
+    library: KernelLibrary | None = None
 
 
 @dataclass(frozen=True)
 class Opset:
     """The kernels of one runtime: `kernels` holds registry names such as `aten::add.out`.
 
-    `extra` are kernels of the user's own library: what they do is not known to graphcheck.
+    `extra` are further kernels of the user's, known by name only. `libraries` are loaded beside
+    the runtime, the first that has a kernel for a call runs it.
     `source` is where the names come from, `note` what the user should know about it.
     """
 
@@ -70,6 +90,12 @@ class Opset:
     extra: frozenset[str] = frozenset()
     source: str = ""
     note: str = ""
+    libraries: tuple[KernelLibrary, ...] = ()
+
+    @property
+    def all_kernels(self) -> frozenset[str]:
+        """Every kernel that a program finds: the runtime's, the user's, and those of libraries."""
+        return self.kernels.union(self.extra, *(library.kernels for library in self.libraries))
 
     @cached_property
     def limits_by_kernel(self) -> Mapping[str, tuple[Limit, ...]]:

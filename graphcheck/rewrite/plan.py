@@ -51,7 +51,8 @@ class Plan:
         """The plan of findings that are not deduplicated."""
         reasons: dict[str, Finding] = {}
         for finding in findings:
-            if finding.family in _MENDED:
+            # What a kernel library runs right needs no rewrite.
+            if finding.family in _MENDED and not finding.mitigated:
                 for node in finding.nodes:
                     reasons.setdefault(node, finding)
         return cls(choice, reasons)

@@ -30,6 +30,8 @@ class Context:
     advisories: tuple[Advisory, ...] = ()
     probes: Mapping[str, ProbeResult] = field(default_factory=dict)
     """Result of each advisory's probe on the installed runtime, by advisory id."""
+    library_probes: Mapping[str, ProbeResult] = field(default_factory=dict)
+    """The same with the opset's kernel libraries loaded, for advisories on what they run."""
     options: Mapping[str, Any] = field(default_factory=dict)
     found: tuple[Finding, ...] = ()
     """Findings of the rules with a smaller code: rules run in order of code."""

@@ -64,6 +64,8 @@ class Finding:
     nodes: tuple[str, ...] = ()
     places: tuple[Source, ...] = ()
     """Every distinct place of a deduplicated finding, `source` being the first."""
+    mitigated: str = ""
+    """The kernel library that runs these calls instead of the kernel the finding is about."""
 
     @property
     def family(self) -> str:

@@ -14,7 +14,14 @@ from graphcheck.errors import DeviceError
 from graphcheck.process import describe_exit, run_command
 from graphcheck.runtime.libraries import RuntimeLibraries
 
-__all__ = ["Compiler", "compile_flags", "compile_library", "compile_program", "find_compiler"]
+__all__ = [
+    "Compiler",
+    "compile_flags",
+    "compile_library",
+    "compile_program",
+    "compile_stub",
+    "find_compiler",
+]
 
 _CANDIDATES = ("c++", "g++", "clang++")
 _HINT = (
@@ -33,11 +40,21 @@ class Compiler:
     version: str
 
 
-def find_compiler() -> Compiler:
+def find_compiler(candidates: Sequence[str] = (), what: str = "") -> Compiler:
     """`$CXX`, else the first of c++, g++ and clang++ that works.
 
-    Raises DeviceError with what to install if there is none.
+    With `candidates`, the first of them that works, a cross compiler for `what`. Raises
+    DeviceError with what to install if there is none.
     """
+    for name in candidates:
+        compiler = _try_compiler(tuple(shlex.split(name)))
+        if compiler is not None:
+            return compiler
+    if candidates:
+        raise DeviceError(
+            f"no C++ compiler for {what} found (looked for {', '.join(candidates)})",
+            "Install one, for instance: apt install g++-aarch64-linux-gnu; or set AARCH64_CXX.",
+        )
     chosen = os.environ.get("CXX", "").strip()
     if chosen:
         compiler = _try_compiler(tuple(shlex.split(chosen)))
@@ -104,6 +121,16 @@ def compile_library(
     _compile(compiler, sources, output, libraries, extra, ["-shared", "-lexecutorch"])
 
 
+def compile_stub(compiler: Compiler, output: Path) -> None:
+    """An empty shared library of that file name: to link by name against one that is elsewhere.
+
+    Raises DeviceError with the compiler's first error.
+    """
+    arguments = ["-shared", "-nostdlib", "-x", "c++", os.devnull]
+    soname = f"-Wl,-soname,{output.name}"
+    _run(compiler, [*arguments, soname, "-o", str(output)], output.name)
+
+
 def _compile(
     compiler: Compiler,
     sources: Sequence[Path],
@@ -112,7 +139,11 @@ def _compile(
     extra: Sequence[str],
     link: Sequence[str],
 ) -> None:
-    objects = [output.with_name(f"{output.stem}.{source.stem}.o") for source in sources]
+    # Sources of several folders may share a name.
+    objects = [
+        output.with_name(f"{output.stem}.{index}.{source.stem}.o")
+        for index, source in enumerate(sources)
+    ]
 
     def compile_one(source: Path, target: Path) -> None:
         arguments = [*compile_flags(libraries), *extra, "-c", str(source), "-o", str(target)]
