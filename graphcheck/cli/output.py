@@ -13,7 +13,16 @@ from graphcheck.files import write_atomic
 from graphcheck.report.ansi import Paint
 from graphcheck.report.interface import Look
 
-__all__ = ["check_output", "complain", "emit", "emit_line", "look", "say", "wants_color"]
+__all__ = [
+    "check_output",
+    "complain",
+    "emit",
+    "emit_bytes",
+    "emit_line",
+    "look",
+    "say",
+    "wants_color",
+]
 
 
 def wants_color(stream: TextIO) -> bool:
@@ -41,15 +50,15 @@ def _can_encode(text: str) -> bool:
     return True
 
 
-def check_output(path: Path | None) -> None:
+def check_output(path: Path | None, option: str = "--output") -> None:
     """Refuse an output file that cannot be written, before any work. Raises UsageError."""
     if path is None:
         return
     if os.path.isdir(path):
-        raise UsageError(f"--output {path} is a folder.", "Give the name of a file.")
+        raise UsageError(f"{option} {path} is a folder.", "Give the name of a file.")
     if not os.path.isdir(path.absolute().parent):
         raise UsageError(
-            f"--output {path}: there is no folder {path.absolute().parent}.",
+            f"{option} {path}: there is no folder {path.absolute().parent}.",
             "Make the folder, or choose another place.",
         )
 
@@ -63,6 +72,26 @@ def emit(text: str, output: Path | None = None) -> None:
         write_atomic(output, text)
     except OSError as error:
         raise UsageError(f"--output {output} cannot be written: {error.strerror}.") from error
+
+
+def emit_bytes(data: bytes, output: Path | None = None) -> None:
+    """Write a result that must stay as it is to the byte. Raises UsageError if that fails."""
+    if output is not None:
+        try:
+            write_atomic(output, data)
+        except OSError as error:
+            raise UsageError(f"--output {output} cannot be written: {error.strerror}.") from error
+        return
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:  # a stream of text that someone put in the place of stdout
+        _write(sys.stdout, data.decode("utf-8", "replace"))
+        return
+    try:
+        sys.stdout.flush()
+        buffer.write(data)
+        buffer.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def emit_line(text: str = "") -> None:

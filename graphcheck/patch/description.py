@@ -66,9 +66,9 @@ class Site(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One function to edit. `files` are the places where trees keep it: the first that is there.
 
     `function` may be qualified (`Layer::backward`); namespaces do not matter. `fixed` are forms of
-    a function that is right already: each is a list of patterns that all match. `absent` is what a
-    file without the function means; `unless` are patterns that say the function, as it is, has no
-    such fault (the site does not apply).
+    a function that is right already, each a list of patterns that all match; the first one is what
+    our own edit makes. `unless` are forms that have no such fault (the site does not apply).
+    `absent` is what a file without the function means.
     """
 
     files: tuple[str, ...]
@@ -167,8 +167,8 @@ def load_patch(path: Path) -> Patch:
 
 def _check(site: Site, path: Path) -> None:
     where = f"site {site.function}"
-    if not site.files or not site.variants:
-        raise _unusable(path, f"{where} needs at least one file and one variant")
+    if not (site.files and site.variants and site.fixed):
+        raise _unusable(path, f"{where} needs at least one file, variant and fixed form")
     for name in site.files:
         if Path(name).is_absolute() or ".." in Path(name).parts:
             raise _unusable(path, f"{where}: {name} leaves the tree")

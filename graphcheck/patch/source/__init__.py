@@ -1,0 +1,1 @@
+"""Edits of source trees: found by structure, applied all or none, reverted to the byte."""
