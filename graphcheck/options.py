@@ -14,7 +14,8 @@ class CheckOptions:
     `inputs` are specifications such as `float32[2,3,64,64]` or `int64[2]<10`; () takes the model
     file's own example inputs. `loss` names a loss (`cross_entropy`), None takes the model file's.
     `opset` is the name or the path of an operator set, None the installed runtime's.
-    `kernel_libraries` are paths of shared libraries that register kernels. `timeout` is in
+    `kernel_libraries` are paths of shared libraries that register kernels, `stamps` those of stamps
+    of patched source trees. `timeout` is in
     seconds for the whole work in the child process, `memory_limit` in MiB (None: no limit).
     `strict` asks for strict export instead of non-strict first. `select`, `ignore` and
     `per_module_ignores` are code prefixes (`GC3`), the last by module path pattern (`pool*`).
@@ -33,6 +34,7 @@ class CheckOptions:
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     per_module_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    stamps: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,10 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
     """
     from graphcheck.graph.capture import capture
     from graphcheck.graph.diagnose import precheck
-    from graphcheck.opset.load import load, with_libraries
+    from graphcheck.opset.load import load, with_libraries, with_stamps
 
     opset = with_libraries(load(options.opset or "installed"), options.kernel_libraries)
+    opset = with_stamps(opset, options.stamps)
     problems: list[ModelError] = list(precheck(workload))
     try:
         graph = capture(workload, strict=options.strict)

@@ -33,6 +33,7 @@ __all__ = [
     "OutputOption",
     "QuietOption",
     "SelectOption",
+    "StampOption",
     "StrictOption",
     "TargetArgument",
     "TimeoutOption",
@@ -93,6 +94,14 @@ LibraryOption = Annotated[
         "--kernel-library",
         metavar="FILE",
         help="Shared library with your own kernels; may be repeated.",
+    ),
+]
+StampOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--stamp",
+        metavar="FILE",
+        help="Stamp of the patched source tree that the runtime is built from; may be repeated.",
     ),
 ]
 SelectOption = Annotated[

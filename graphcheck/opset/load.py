@@ -12,7 +12,7 @@ from graphcheck.opset.format import KernelFile, dump, read
 from graphcheck.opset.registry import limits_for, public_version, shipped
 from graphcheck.opset.types import Opset
 
-__all__ = ["extend", "installed_version", "load", "with_libraries"]
+__all__ = ["extend", "installed_version", "load", "with_libraries", "with_stamps"]
 
 
 def installed_version() -> str:
@@ -77,6 +77,17 @@ def with_libraries(opset: Opset, libraries: Iterable[str]) -> Opset:
 
     found = tuple(read_library(Path(library)) for library in libraries)
     return dataclasses.replace(opset, libraries=opset.libraries + found) if found else opset
+
+
+def with_stamps(opset: Opset, stamps: Iterable[str]) -> Opset:
+    """The opset of a runtime that is built from patched source trees with these stamps.
+
+    Raises UsageError for a file that is no stamp.
+    """
+    from graphcheck.opset.stamp import read_stamp
+
+    found = tuple(read_stamp(Path(stamp)) for stamp in stamps)
+    return dataclasses.replace(opset, stamps=opset.stamps + found) if found else opset
 
 
 def _from_file(path: Path) -> Opset:

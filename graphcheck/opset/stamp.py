@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from graphcheck.errors import UsageError
+from graphcheck.opset.types import SourceStamp
 
-__all__ = ["STAMP_SCHEMA", "SourceStamp", "read_stamp"]
+__all__ = ["STAMP_SCHEMA", "read_stamp"]
 
 STAMP_SCHEMA = 1
-
-
-@dataclass(frozen=True)
-class SourceStamp:
-    """A patched tree: its version, and by advisory the patch that mends it."""
-
-    name: str
-    version: str
-    mended: Mapping[str, str]
 
 
 class _Patch(msgspec.Struct, frozen=True):

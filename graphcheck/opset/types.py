@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-__all__ = ["Grade", "KernelLibrary", "Limit", "Opset", "Support"]
+__all__ = ["Grade", "KernelLibrary", "Limit", "Opset", "SourceStamp", "Support"]
 
 
 class Grade(enum.StrEnum):
@@ -58,6 +58,16 @@ class KernelLibrary:
 
 
 @dataclass(frozen=True)
+class SourceStamp:
+    """A patched source tree that the runtime is built from: its version, and by advisory the
+    patch that mends it. `name` is that of the stamp's file."""
+
+    name: str
+    version: str
+    mended: Mapping[str, str]
+
+
+@dataclass(frozen=True)
 class Support:
     """The answer for one op call, with the reason in words.
 
@@ -91,6 +101,7 @@ class Opset:
     source: str = ""
     note: str = ""
     libraries: tuple[KernelLibrary, ...] = ()
+    stamps: tuple[SourceStamp, ...] = ()
 
     @property
     def all_kernels(self) -> frozenset[str]:

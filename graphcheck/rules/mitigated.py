@@ -1,4 +1,4 @@
-"""Findings on kernels that a kernel library stands in for: they stay visible, as notes.
+"""Findings on kernels that a patch puts right: they stay visible, as notes.
 
 A rule speaks of the runtime's own kernel. Where the user's library runs the call, that fault is
 mended, if a probe with the library loaded, or graphcheck's own tests of the library, say so.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from graphcheck.graph.types import JointGraph
-from graphcheck.opset.types import KernelLibrary
+from graphcheck.opset.types import KernelLibrary, SourceStamp
 from graphcheck.rules.interface import Context
 from graphcheck.rules.kernels import supports
 from graphcheck.rules.types import Finding, Severity
@@ -21,7 +21,9 @@ _FAMILIES = ("GC1", "GC2", "GC3", "GC4")
 
 
 def mitigate(findings: Iterable[Finding], graph: JointGraph, context: Context) -> Iterator[Finding]:
-    """The findings, those on calls of a kernel library turned into notes that say so."""
+    """The findings, those that a kernel library or a patched source mends as notes that say so."""
+    if context.opset.stamps:
+        findings = [_stamped(finding, context.opset.stamps) for finding in findings]
     if not context.opset.libraries:
         yield from findings
         return
@@ -32,6 +34,17 @@ def mitigate(findings: Iterable[Finding], graph: JointGraph, context: Context) -
     }
     for finding in findings:
         yield _mitigated(finding, libraries, context)
+
+
+def _stamped(finding: Finding, stamps: Iterable[SourceStamp]) -> Finding:
+    for stamp in stamps:
+        patch = stamp.mended.get(finding.advisory)
+        if patch is not None:
+            tree = f"executorch {stamp.version}" if stamp.version else "executorch"
+            told = f"{stamp.name}: the source of {tree} has the patch {patch}"
+            evidence = (told, *finding.evidence)
+            return _as_note(finding, stamp.name, f"{patch} is in the source", evidence)
+    return finding
 
 
 def _mitigated(
@@ -57,11 +70,15 @@ def _mitigated(
 
 
 def _note(finding: Finding, library: KernelLibrary, evidence: tuple[str, ...]) -> Finding:
+    return _as_note(finding, library.name, f"{library.name} runs it", evidence)
+
+
+def _as_note(finding: Finding, by: str, how: str, evidence: tuple[str, ...]) -> Finding:
     return replace(
         finding,
         severity=Severity.NOTE,
-        message=f"{finding.message}; mitigated by patch: {library.name} runs it",
+        message=f"{finding.message}; mitigated by patch: {how}",
         evidence=evidence,
         mends=(),
-        mitigated=library.name,
+        mitigated=by,
     )

@@ -65,7 +65,8 @@ class Finding:
     places: tuple[Source, ...] = ()
     """Every distinct place of a deduplicated finding, `source` being the first."""
     mitigated: str = ""
-    """The kernel library that runs these calls instead of the kernel the finding is about."""
+    """The kernel library that runs these calls instead of the kernel that the finding is about, or
+    the stamp of the patched source tree that the kernel is built from."""
 
     @property
     def family(self) -> str:

@@ -24,6 +24,7 @@ def check(
     strict: opt.StrictOption = False,
     opset: opt.OpsetOption = None,
     kernel_library: opt.LibraryOption = None,
+    stamp: opt.StampOption = None,
     select: opt.SelectOption = None,
     ignore: opt.IgnoreOption = None,
     fail_on: opt.FailOnOption = None,
@@ -60,6 +61,7 @@ def check(
         ignore=ignore,
         timeout=timeout,
         memory_limit=memory_limit,
+        stamps=tuple(str(path.absolute()) for path in stamp or ()),
     )
     again = opt.options_again(inputs, loss, num_classes, dynamic_batch, opset, kernel_library)
     verbosity = -1 if quiet else verbose
