@@ -14,11 +14,12 @@ import msgspec
 
 from graphcheck.errors import ModelError, UsageError
 from graphcheck.export.freeze import freeze_
+from graphcheck.export.layout import contiguous_, contiguous_requests_, wants_default_layout
 from graphcheck.export.reference import reference_trace
 from graphcheck.export.swap import swap_
 from graphcheck.export.types import Card, ExportOptions, ExportResult, InputFact, RewriteRecord
 from graphcheck.files import write_atomic
-from graphcheck.graph.capture import describe, trace
+from graphcheck.graph.capture import describe, exported_program, joint_program, trace
 from graphcheck.graph.precheck import precheck
 from graphcheck.graph.trace import Traced, trace_joint
 from graphcheck.graph.types import JointGraph
@@ -75,7 +76,12 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     choice = Choice(options.rewrite, options.no_rewrite)
     with cumulative_average():
         traced = trace(workload)
-    rewritten = _rewrite(traced, workload, opset, choice)
+    state = _look(traced, workload, opset)
+    layouts: tuple[str, ...] = ()
+    if wants_default_layout(state.findings):
+        workload, traced, layouts = _row_major(workload, traced)
+        state = _look(traced, workload, opset) if layouts else state
+    rewritten = _rewrite(state, workload, opset, choice)
     standing = [f for f in rewritten.findings if _stands(f)]
     if standing:
         return _refused(options, standing)
@@ -105,7 +111,9 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
                 failure_code="GC3",
                 verdict=verdict,
             )
-    card = _card(workload, options, output, corrected, rewritten, opset, frozen, corrections)
+    card = _card(
+        workload, options, output, corrected, rewritten, opset, frozen, layouts + corrections
+    )
     card = replace(card, swaps=swaps)
     card = replace(card, remarks=_remarks(problems, rewritten.findings))
     if options.prove:
@@ -155,11 +163,23 @@ def _stands(finding: Finding) -> bool:
     return finding.family in _STANDING and finding.severity is not Severity.NOTE
 
 
-def _rewrite(traced: Traced, workload: Workload, opset: Opset, choice: Choice) -> _Rewritten:
+def _row_major(workload: Workload, traced: Traced) -> tuple[Workload, Traced, tuple[str, ...]]:
+    """The workload and its joint graph in the default memory layout, and what was changed."""
+    workload, told = contiguous_(workload)
+    exported = traced.exported
+    if told:
+        with cumulative_average():
+            exported, _ = exported_program(workload, strict=traced.strict)
+    told += contiguous_requests_(exported)
+    if told:
+        traced = joint_program(exported, workload, strict=traced.strict)
+    return workload, traced, told
+
+
+def _rewrite(state: _Rewritten, workload: Workload, opset: Opset, choice: Choice) -> _Rewritten:
     """Rewrite until no finding asks for more; every result is looked at again."""
-    state = _look(traced, workload, opset)
-    if traced.no_gradient:
-        names = ", ".join(traced.no_gradient)
+    if state.traced.no_gradient:
+        names = ", ".join(state.traced.no_gradient)
         raise ModelError(
             f"the loss does not depend on {names}",
             "freeze what does not train: --freeze NAME (a pattern such as 'spare.*' will do)",
@@ -217,7 +237,7 @@ def _missing_kernels(program: bytes, opset: Opset) -> tuple[str, ...]:
     """Operators of the emitted program that the runtime has not: the last word on GC1."""
     from graphcheck.graph.pte import read_pte
 
-    have = opset.kernels | opset.extra
+    have = opset.all_kernels
     return tuple(
         sorted(
             name
