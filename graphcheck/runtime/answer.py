@@ -71,6 +71,7 @@ def _dump(record: DumpRecord, method: PteMethod) -> InstructionDump:
         instruction.op,
         arguments,
         tuple(outputs[value] for value in instruction.writes if value in outputs),
+        record.step,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 __all__ = [
     "ArrayInput",
+    "EVERY_STEP",
     "InstructionDump",
     "InstructionOutput",
     "RunFailure",
@@ -32,6 +33,10 @@ class ArrayInput:
     dim_order: tuple[int, ...] = ()
 
 
+EVERY_STEP = -2
+"""Dump the instructions of every step."""
+
+
 @dataclass(frozen=True)
 class TrainRequest:
     """Train `program` for `steps` steps of plain SGD (or what `optimizer` says) in the runtime.
@@ -42,8 +47,9 @@ class TrainRequest:
     gradients and parameters of every step to the trace.
     `kernel_libraries` are loaded before the program. `timeout` in seconds is for the whole run.
     `optimizer` "none" runs a method that needs no training metadata; all its outputs are recorded.
-    `dump_step` is a step whose instructions are dumped, inputs and outputs, `dump_only` which of
-    them (all by default).
+    `dump_step` is a step whose instructions are dumped, inputs and outputs (`EVERY_STEP` for all
+    steps), `dump_only` which of them (all by default). The dump is of a pass of its own from the
+    same state: it draws its own random numbers.
     """
 
     program: Path
@@ -125,6 +131,7 @@ class InstructionDump:
     op: str
     arguments: tuple[Any, ...]
     outputs: tuple[TensorData, ...]
+    step: int = 0
 
 
 @dataclass(frozen=True)

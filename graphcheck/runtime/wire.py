@@ -197,6 +197,7 @@ class Finding:
 class DumpRecord:
     """A dumped instruction as it comes; `arguments` has `...` where the plan knows the value."""
 
+    step: int
     instruction: int
     arguments: tuple[Any, ...]
     outputs: tuple[tuple[int, TensorData], ...]
@@ -321,11 +322,11 @@ def _finding(cursor: _Cursor) -> Finding:
 
 
 def _dump(cursor: _Cursor) -> DumpRecord:
-    instruction, count = cursor.get("iI")
+    step, instruction, count = cursor.get("iiI")
     arguments = tuple(_argument(cursor) for _ in range(count))
     (count,) = cursor.get("I")
     outputs = tuple((cursor.get("i")[0], cursor.tensor()) for _ in range(count))
-    return DumpRecord(instruction, arguments, outputs)
+    return DumpRecord(step, instruction, arguments, outputs)
 
 
 def _argument(cursor: _Cursor) -> Any:

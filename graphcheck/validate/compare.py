@@ -54,7 +54,8 @@ _NEAR = 100.0
 class Comparison:
     """What the comparison found.
 
-    `eager_losses` are those of the free-running oracle. `locked_steps` counts the steps compared
+    `eager_losses` are those of the free-running oracle, `locked_losses` those with the weights set
+    to the runtime's. `locked_steps` counts the steps compared
     with the eager weights reset to the runtime's. `worst` is the worst relative error, locked, by
     parameter. `names_shifted` is set when the program's names belong to other tensors.
     """
@@ -64,12 +65,15 @@ class Comparison:
     worst: dict[str, float] = field(default_factory=dict)
     worst_loss: float = 0.0
     eager_losses: list[float] = field(default_factory=list)
+    locked_losses: list[float] = field(default_factory=list)
     locked_steps: int = 0
     notes: list[str] = field(default_factory=list)
     names_shifted: bool = False
     told: str = ""
     """The sentence on the locked divergence, where its numbers need other words."""
     by_distribution: bool = False
+    replayed: bool = False
+    free_compared: bool = False
     tolerances: dict[str, float] = field(default_factory=dict)
 
 
@@ -80,20 +84,23 @@ def compare(
     *,
     order: Sequence[str] = (),
     prefix: str = "",
+    seen: Sequence[StepRecord] = (),
 ) -> Comparison:
     """Compare a trace with eager training, locked and (with `free`) free running.
 
     Both oracles hold the weights the program was made with. `order` lists parameters in the
     order in which the backward pass makes their gradients: of several wrong ones the first is
-    told. `prefix` is cut from names that are told.
+    told. `prefix` is cut from names that are told. `seen` are loss and gradients to judge locked
+    instead of those of the trace: of another pass from the same weights.
     """
     judge = _Judge(trace, locked, _complete(order, locked), prefix)
     result = judge.result
     judge.check_names()
-    for index, record in enumerate(trace.steps):
+    for index, record in enumerate(seen or trace.steps):
         if not judge.locked_step(index, record):
             break
     if free is not None:
+        result.free_compared = True
         judge.free_run(free)
     return result
 
@@ -148,6 +155,7 @@ class _Judge:
             self.oracle.load(record.parameters)
         before = _buffers(self.oracle)
         eager = self.oracle.step(index)
+        self.result.locked_losses.append(eager.loss)
         gradients = self._by_parameter(record.gradients)
         self._unknown_names(index, record.gradients)
         errors = {LOSS: measure(record.loss, eager.loss)}

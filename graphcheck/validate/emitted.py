@@ -9,7 +9,14 @@ from graphcheck.runtime.lower import Lowered, kernel_nodes
 from graphcheck.runtime.types import InstructionDump, TensorData
 from graphcheck.validate.measure import LOSS
 
-__all__ = ["dump_bytes", "reached", "results_made", "tensor_of", "values_of_outputs"]
+__all__ = [
+    "dump_bytes",
+    "instructions_of_outputs",
+    "reached",
+    "results_made",
+    "tensor_of",
+    "values_of_outputs",
+]
 
 
 def tensor_of(data: TensorData) -> Any:
@@ -69,6 +76,22 @@ def values_of_outputs(
         elif spec.kind.name == "GRADIENT_TO_PARAMETER":
             gradients[str(spec.target)] = array
     return loss, gradients
+
+
+def instructions_of_outputs(lowered: Lowered) -> tuple[int, ...]:
+    """The instructions that make the loss and the gradients, as `values_of_outputs` needs them."""
+    indices = {node: index for index, node in kernel_nodes(lowered.emitted).items()}
+    found = (_maker(node, indices) for _, node in _outputs(lowered.emitted))
+    return tuple(dict.fromkeys(index for index in found if index is not None))
+
+
+def _maker(node: Any, indices: Mapping[Any, int]) -> int | None:
+    """The instruction that makes a node, through getitem and views of memory."""
+    while node not in indices:
+        if getattr(node, "op", "") != "call_function" or not node.args:
+            return None
+        node = node.args[0]
+    return indices[node]
 
 
 def reached(lowered: Lowered, instruction: int) -> tuple[str, ...]:

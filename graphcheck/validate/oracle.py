@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,6 +86,8 @@ class Oracle:
             name for name, tensor in self.parameters.items() if tensor.requires_grad
         )
         self._buffers = dict(self.module.named_buffers())
+        self.around: Callable[[int], AbstractContextManager[Any]] = lambda index: nullcontext()
+        """The context of forward and backward of a step: a replay of random draws, or nothing."""
 
     def state(self) -> dict[str, Any]:
         """Copies of the parameters as numpy arrays (bfloat16 as float32), by name."""
@@ -122,7 +124,8 @@ class Oracle:
             parameter.grad = None
         # The user's inputs must stay as they are, even if forward writes into them.
         args, kwargs = _cloned(args), _cloned(kwargs)
-        with mode or nullcontext():
+        # Around comes last: its own draws must not pass through the noise.
+        with mode or nullcontext(), self.around(index):
             output = self.module(*args, **kwargs)
             loss = _first(output)
             loss.backward()
@@ -150,7 +153,6 @@ class Oracle:
         reference: EagerStep,
         *,
         pairs: range = range(2),
-        around: Callable[[], AbstractContextManager[Any]] = nullcontext,
     ) -> Tolerances:
         """What rounding can change in this step, by stochastic arithmetic (`validate.noise`).
 
@@ -159,7 +161,7 @@ class Oracle:
 
         The floor of each gradient is tied to the largest entry of all gradients of the step: a
         gradient that is truly zero, such as that of a bias before a norm, is still computed from
-        large terms that cancel. `around` gives the context for each perturbed pass.
+        large terms that cancel.
         """
         dtype = min(
             (self.parameters[name].dtype for name in self.trainable), key=_precision, default=None
@@ -170,7 +172,7 @@ class Oracle:
         gradients = dict.fromkeys(reference.gradients, floor)
         for pair in pairs:
             changes = [
-                self._change(index, reference, noise_mode(sign, 7919 * pair + index), around)
+                self._change(index, reference, noise_mode(sign, 7919 * pair + index))
                 for sign in (1, -1)
             ]
             loss = max(loss, sum(change.loss for change in changes))
@@ -184,14 +186,9 @@ class Oracle:
         index: int,
         reference: EagerStep,
         mode: AbstractContextManager[Any],
-        around: Callable[[], AbstractContextManager[Any]],
     ) -> Tolerances:
         """How far one perturbed pass is from the reference."""
-        with ExitStack() as both:
-            # The noise below: its own draws must not pass through what is around.
-            both.enter_context(mode)
-            both.enter_context(around())
-            moved = self.step(index, keep_buffers=True)
+        moved = self.step(index, mode=mode, keep_buffers=True)
         loss = abs(moved.loss - reference.loss)
         return Tolerances(
             # A perturbed pass that overflows says nothing about rounding.

@@ -3,13 +3,14 @@
 The runtime draws its own random numbers, so loss and gradients of a step cannot be those of eager.
 Two comparisons remain.
 
-- By distribution: with the eager weights set to the runtime's, eager draws many times. Each
-  gradient is projected on the mean gradient of half of the draws; the projections of the other
-  half say how it scatters, and the runtime's must be one of them. The same for its squared size
-  and for the loss. Summed over all steps, a missing scale of a dropout stands out by many
-  deviations, while a right program stays within `LIMIT`.
 - By replay (`graphcheck.validate.replay`): where the device can dump instructions, the runtime's
-  own draws are fed into eager, and everything must agree to rounding.
+  own draws of each step are fed into eager, and everything must agree to rounding.
+- By distribution (here), where the draws cannot be replayed: with the eager weights set to the
+  runtime's, eager draws many times. Each gradient is projected on the mean gradient of half of the
+  draws; the projections of the other half say how it scatters, and the runtime's must be one of
+  them. The same for its squared size and for the loss. Summed over all steps, a missing scale of a
+  dropout stands out by many deviations, while a right program stays within `LIMIT`, unless a
+  gradient has heavy tails (a batch norm of few values).
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ from graphcheck.validate.compare import Comparison, shifted_names, wrong_update
 from graphcheck.validate.emitted import reached
 from graphcheck.validate.measure import LOSS
 from graphcheck.validate.oracle import Oracle
-from graphcheck.validate.replay import Replayed
 from graphcheck.validate.types import Divergence, Shadow
 
 __all__ = [
@@ -62,22 +62,25 @@ def random_instructions(lowered: Lowered) -> tuple[Instruction, ...]:
     return tuple(instruction for instruction in lowered.instructions if draws(instruction))
 
 
-def told_random(instructions: tuple[Instruction, ...], replayed: Replayed, steps: int) -> str:
+def told_random(
+    instructions: tuple[Instruction, ...], steps: int, *, exact: bool, why: str = ""
+) -> str:
     """What is compared of a model with random ops, and what is not."""
     names = ", ".join(
         f"{i.op}{f' at {i.source.module}' if i.source.module else ''}" for i in instructions[:3]
     )
     more = f" and {len(instructions) - 3} more" if len(instructions) > 3 else ""
-    if replayed.why_not or (replayed.divergence and replayed.translated):
-        why = replayed.why_not or "the mask is made in a way not known here"
-        done, left = "", f"any entry by itself ({why}), and the free-running curve"
-    else:
-        done = "step 0 entry by entry, with the runtime's own draws replayed in eager; "
-        left = "entries of later steps, and the free-running curve"
+    head = f"the runtime draws its own random numbers ({names}{more}). Compared: "
+    if exact:
+        return (
+            f"{head}loss and gradients of {steps} steps entry by entry, with the runtime's own "
+            "draws replayed in eager and the eager weights set to the runtime's before each step. "
+            "NOT COMPARED: the free-running curve"
+        )
     return (
-        f"the runtime draws its own random numbers ({names}{more}). Compared: {done}loss and "
-        f"gradients of {steps} steps by distribution, with the eager weights set to the runtime's "
-        f"before each step (the eager loss shown is a mean of many draws). NOT COMPARED: {left}"
+        f"{head}loss and gradients of {steps} steps by distribution, with the eager weights set to "
+        "the runtime's before each step (the eager loss shown is a mean of many draws). "
+        f"NOT COMPARED: any entry by itself ({why}), and the free-running curve"
     )
 
 

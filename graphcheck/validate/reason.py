@@ -125,6 +125,8 @@ def told_verdict(
     count = len(comparison.worst)
     told = f"the loss and {count} gradient{'s' if count != 1 else ''}"
     how = " in distribution" if comparison.by_distribution else ""
+    if comparison.replayed:
+        how = " under the runtime's own draws"
     return "match", f"{told} agree with eager{how} at each of {done} steps{because}"
 
 

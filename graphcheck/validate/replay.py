@@ -1,24 +1,33 @@
 """The runtime's own random draws, fed into eager: then a random model must agree entry by entry.
 
-The draws come from a dump of one step, in order of execution; eager draws in the same order, for
+The draws come from a dump of each step, in order of execution; eager draws in the same order, for
 the forward pass keeps its order through export. Where eager draws a mask (`bernoulli_`) and the
 program a uniform number that it compares with a limit, the result of that comparison is the mask.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 from graphcheck.runtime.lower import Instruction, Lowered, kernel_nodes
-from graphcheck.runtime.types import InstructionDump
-from graphcheck.validate.emitted import values_of_outputs
-from graphcheck.validate.measure import LOSS, Error, judge_step, measure
+from graphcheck.runtime.types import InstructionDump, StepRecord, Trace
+from graphcheck.validate.compare import Comparison, compare, shifted_names
+from graphcheck.validate.emitted import instructions_of_outputs, values_of_outputs
 from graphcheck.validate.oracle import Oracle
-from graphcheck.validate.types import Divergence
 
-__all__ = ["Draw", "ReplayError", "Replayed", "draws_of", "replay", "replay_mode"]
+__all__ = [
+    "Draw",
+    "ReplayError",
+    "Replayed",
+    "draws_of",
+    "instructions_to_dump",
+    "replay",
+    "replay_mode",
+]
 
 _MASKS = ("bernoulli", "native_dropout")
 _COMPARISONS = ("lt", "le", "gt", "ge")
@@ -43,16 +52,25 @@ class Draw:
 
 @dataclass(frozen=True)
 class Replayed:
-    """The comparison of one step under replay: relative errors, and the first divergence.
+    """The comparison of all steps under replay, or in `why_not` why there is none.
 
-    `why_not` says why there was no comparison. With `translated`, the mask was taken from a
-    comparison in the program, so that a disagreement proves nothing.
+    `seen` are the steps with loss and gradients of the passes that were compared.
+    With `translated`, a mask was taken from a comparison in the program, so that a disagreement
+    proves nothing. `wrong_share` is a sentence on a mask that keeps too many or too few entries.
     """
 
-    divergence: Divergence | None = None
-    errors: Mapping[str, float] | None = None
+    comparison: Comparison | None = None
+    seen: tuple[StepRecord, ...] = ()
     why_not: str = ""
     translated: bool = False
+    wrong_share: str = ""
+
+    @property
+    def proves(self) -> bool:
+        """Whether this comparison stands by itself."""
+        if self.comparison is None:
+            return False
+        return not (self.translated and self.comparison.first_locked is not None)
 
 
 def draws_of(
@@ -97,10 +115,11 @@ def _compared(
     return found[0].outputs[0].array if len(found) == 1 else None
 
 
-def replay_mode(draws: Sequence[Draw]) -> Any:
+def replay_mode(draws: Sequence[Draw], shares: _Shares | None = None) -> Any:
     """A torch dispatch mode that gives eager these draws instead of its own.
 
-    Raises ReplayError, inside, for a draw that does not fit; `left` counts those not used yet.
+    Raises ReplayError, inside, for a draw that does not fit; `left` are those not used yet.
+    `shares` takes what the masks keep.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -126,8 +145,13 @@ def replay_mode(draws: Sequence[Draw]) -> Any:
                 made, mask = result
                 mask.copy_(_fitting(draw, draw.mask, mask, name))
                 made.copy_(args[0] * mask / (1 - args[1]))
+                if shares is not None:
+                    shares.add(name, mask, 1 - args[1])
             elif name == "bernoulli":
+                keep = _keep(func, args, kwargs or {})
                 result.copy_(_fitting(draw, draw.mask, result, name))
+                if shares is not None:
+                    shares.add(name, result, keep)
             elif name == "uniform" and draw.op in ("rand", "rand_like"):
                 low, high = (list(args[1:]) + [0.0, 1.0][len(args) - 1 :])[:2]
                 result.copy_(_fitting(draw, draw.array, result, name) * (high - low) + low)
@@ -138,6 +162,13 @@ def replay_mode(draws: Sequence[Draw]) -> Any:
             return result
 
     return Replay()
+
+
+def _keep(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+    """The probability of a one in a call of bernoulli: in place and `p` aside, it is the input."""
+    if len(args) > 1 or "p" in kwargs:
+        return args[1] if len(args) > 1 else kwargs["p"]
+    return 0.5 if func._schema.name.endswith("_") else args[0]
 
 
 def _fitting(draw: Draw, array: Any, result: Any, name: str) -> Any:
@@ -153,36 +184,101 @@ def _fitting(draw: Draw, array: Any, result: Any, name: str) -> Any:
     return torch.from_numpy(numpy.array(array)).reshape(result.shape).to(result.dtype)
 
 
+def instructions_to_dump(lowered: Lowered, random: Sequence[Instruction]) -> tuple[int, ...]:
+    """The instructions whose dump a replay needs: draws, their masks, loss and gradients."""
+    nodes = kernel_nodes(lowered.emitted)
+    indices = {node: index for index, node in nodes.items()}
+    needed = [instruction.index for instruction in random]
+    for instruction in random:
+        node = nodes.get(instruction.index)
+        needed += [indices[user] for user in getattr(node, "users", ()) if user in indices]
+    return tuple(sorted({*needed, *instructions_of_outputs(lowered)}))
+
+
 def replay(
     lowered: Lowered,
-    dump: Sequence[InstructionDump],
+    trace: Trace,
     random: Sequence[Instruction],
     oracle: Oracle,
     *,
-    told: Callable[[str], str],
+    order: Sequence[str] = (),
+    prefix: str = "",
 ) -> Replayed:
-    """Compare the dumped step 0 with eager under the program's own draws.
+    """Compare every step with eager under the program's own draws, to rounding.
 
-    `oracle` holds the initial weights. Loss and gradients come from the dump, by their true names.
+    The dump of the trace holds `instructions_to_dump` of every step; loss and gradients come from
+    it by their true names, the weights from the recorded steps. `oracle` holds the initial weights.
     """
+    shifted = shifted_names(trace, oracle, lambda name: name.removeprefix(prefix))
+    if shifted:
+        return Replayed(why_not=shifted)
+    by_step: dict[int, list[InstructionDump]] = {}
+    for record in trace.dump:
+        by_step.setdefault(record.step, []).append(record)
     try:
-        draws = draws_of(lowered, dump, random)
-        mode = replay_mode(draws)
-        eager = oracle.step(0, mode=mode, keep_buffers=True)
-        if mode.left:
-            raise ReplayError("the program draws more often than eager")
+        draws = []
+        seen = []
+        for index, step in enumerate(trace.steps):
+            dump = by_step.get(index, [])
+            draws.append(draws_of(lowered, dump, random))
+            seen.append(_seen(lowered, dump, step))
+        shares = _Shares()
+
+        @contextmanager
+        def around(index: int) -> Iterator[None]:
+            mode = replay_mode(draws[index], shares)
+            with mode:
+                yield
+            if mode.left:
+                raise ReplayError("the program draws more often than eager")
+
+        oracle.around = around
+        try:
+            comparison = compare(trace, oracle, None, order=order, prefix=prefix, seen=seen)
+        finally:
+            oracle.around = lambda index: nullcontext()
     except ReplayError as error:
         return Replayed(why_not=str(error))
+    comparison.replayed = True
+    comparison.eager_losses = list(comparison.locked_losses)
+    translated = any(draw.translated for step in draws for draw in step)
+    return Replayed(comparison, tuple(seen), translated=translated, wrong_share=shares.wrong())
+
+
+def _seen(lowered: Lowered, dump: Sequence[InstructionDump], step: StepRecord) -> StepRecord:
+    """The recorded step with loss and gradients of the dumped pass. Raises ReplayError."""
     loss, gradients = values_of_outputs(lowered, dump)
-    errors: dict[str, Error] = {LOSS: measure(loss, eager.loss)}
-    for name, array in gradients.items():
-        known = oracle.aliases.get(name, "")
-        if known in eager.gradients:
-            errors[known] = measure(array, eager.gradients[known])
-    missing = [name for name in eager.gradients if name not in errors]
-    if missing:
-        return Replayed(why_not=f"the gradient of {told(missing[0])} is not in the dump")
-    tolerances = oracle.tolerances(0, eager, pairs=range(6), around=lambda: replay_mode(draws))
-    divergence, relative = judge_step(0, errors, tolerances, told)
-    translated = any(draw.translated for draw in draws)
-    return Replayed(divergence, relative, translated=translated)
+    if loss is None:
+        raise ReplayError("the loss is not in the dump")
+    if len(gradients) < len(step.gradients):
+        count = len(step.gradients) - len(gradients)
+        raise ReplayError(f"{count} of {len(step.gradients)} gradients are not in the dump")
+    return replace(step, loss=loss, gradients=gradients)
+
+
+class _Shares:
+    """How many entries masks kept, and how many they should have, over all steps."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, list[float]] = {}
+
+    def add(self, name: str, mask: Any, keep: Any) -> None:
+        """`keep` is the probability of a one: a number, or a tensor of them."""
+        import torch
+
+        p = torch.as_tensor(keep, dtype=torch.float64).expand(mask.shape)
+        total = self.sums.setdefault(name, [0.0, 0.0, 0.0, 0.0])
+        total[0] += float(mask.to(torch.float64).sum())
+        total[1] += float(p.sum())
+        total[2] += float((p * (1 - p)).sum())
+        total[3] += mask.numel()
+
+    def wrong(self) -> str:
+        """A sentence on a share that chance does not explain (six standard deviations)."""
+        for name, (kept, expected, variance, count) in self.sums.items():
+            if not (abs(kept - expected) <= 6 * math.sqrt(variance)):
+                return (
+                    f"the masks of {name} keep {kept / count:.4g} of the entries, "
+                    f"not {expected / count:.4g}"
+                )
+        return ""

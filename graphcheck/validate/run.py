@@ -20,12 +20,11 @@ from graphcheck.errors import ModelError, UsageError
 from graphcheck.options import ValidateOptions
 from graphcheck.runtime.devices.interface import device
 from graphcheck.runtime.lower import Instruction, Lowered, lower
-from graphcheck.runtime.types import InstructionDump, Trace, TrainRequest
+from graphcheck.runtime.types import EVERY_STEP, InstructionDump, Trace, TrainRequest
 from graphcheck.validate.batches import device_batches, eager_batches
 from graphcheck.validate.compare import Comparison, compare
 from graphcheck.validate.emitted import dump_bytes
 from graphcheck.validate.ladder import Ladder
-from graphcheck.validate.measure import LOSS
 from graphcheck.validate.oracle import Oracle
 from graphcheck.validate.random_ops import (
     blame_instruction,
@@ -41,9 +40,9 @@ from graphcheck.validate.reason import (
     told_failure,
     told_verdict,
 )
-from graphcheck.validate.replay import Replayed, replay
+from graphcheck.validate.replay import instructions_to_dump, replay
 from graphcheck.validate.shadow import shadow
-from graphcheck.validate.types import Shadow, StaleOutput, Verdict
+from graphcheck.validate.types import Divergence, Shadow, StaleOutput, Verdict
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
@@ -137,6 +136,10 @@ class _Run:
     def _judge(self, request: TrainRequest, lowered: Lowered) -> Verdict:
         progress(f"training {self.options.steps} steps in the runtime")
         start = time.monotonic()
+        random = random_instructions(lowered)
+        if random:
+            needed = instructions_to_dump(lowered, random)
+            request = replace(request, dump_step=EVERY_STEP, dump_only=needed)
         trace = self.train(request)
         seconds = time.monotonic() - start
         places = {instruction.index: instruction for instruction in lowered.instructions}
@@ -149,10 +152,9 @@ class _Run:
             return self._not_run(reason, trace)
         progress("training in eager PyTorch and comparing")
         start = time.monotonic()
-        random = random_instructions(lowered)
         shadowed: Shadow | None = None
         if random:
-            comparison, shadowed = self._compare_random(request, lowered, trace, random)
+            trace, comparison, shadowed = self._compare_random(request, lowered, trace, random)
         else:
             comparison = compare(
                 trace,
@@ -197,34 +199,54 @@ class _Run:
         lowered: Lowered,
         trace: Trace,
         random: tuple[Instruction, ...],
-    ) -> tuple[Comparison, Shadow | None]:
-        """Replay of step 0 with the runtime's own draws, its shadow, and all steps by distribution.
+    ) -> tuple[Trace, Comparison, Shadow | None]:
+        """Every step with the runtime's own draws replayed in eager, or else by distribution.
 
-        A divergence under replay is the more exact one, and is told before one by distribution.
+        The trace that comes back has the losses of the passes that were compared.
         """
         prefix = self.workload.prefix
-        shadowed = None
-        dump = self._dump(request, lowered, 0)
-        if isinstance(dump, str):
-            self.ladder.skipped("shadow", dump)
-            replayed = Replayed(why_not=dump)
+        progress("replaying the random draws of the runtime in eager PyTorch")
+        replayed = replay(
+            lowered, trace, random, self.locked, order=gradient_order(lowered), prefix=prefix
+        )
+        comparison = replayed.comparison
+        if comparison is not None and replayed.proves:
+            told = told_random(random, comparison.locked_steps, exact=True)
+            trace = replace(trace, steps=replayed.seen)
+            if comparison.first_locked is not None:
+                told_first = comparison.told or told_divergence(comparison.first_locked)
+                comparison.told = f"with the same draws, {told_first}"
+            shadowed = self._shadow_of_random(request, lowered, trace, comparison, random)
+            if shadowed is not None and comparison.first_locked is None:
+                blame_instruction(comparison, shadowed, lowered, prefix)
         else:
-            replayed = replay(
-                lowered, dump, random, self.locked, told=lambda name: name.removeprefix(prefix)
-            )
-            shadowed = self._shadow_stage(shadow(lowered, dump))
-        comparison = compare_statistics(trace, self.locked, prefix=prefix)
-        self.notes.append(told_random(random, replayed, comparison.locked_steps))
-        if replayed.divergence is not None and not replayed.translated:
-            comparison.first_locked = replayed.divergence
-            comparison.told = f"with the same draws, {told_divergence(replayed.divergence)}"
-        exact = not replayed.why_not and not (replayed.divergence and replayed.translated)
-        if replayed.errors and exact:
-            comparison.worst = {name: e for name, e in replayed.errors.items() if name != LOSS}
-        if shadowed is not None and not exact and comparison.first_locked is None:
-            # A distribution hides a small fault; an instruction seen to be wrong does not.
-            blame_instruction(comparison, shadowed, lowered, prefix)
-        return comparison, shadowed
+            why = replayed.why_not or "the mask is made in a way not known here"
+            comparison = compare_statistics(trace, self._oracle(), prefix=prefix, progress=progress)
+            told = told_random(random, comparison.locked_steps, exact=False, why=why)
+            shadowed = self._shadow(request, lowered, 0)
+            if shadowed is not None and comparison.first_locked is None:
+                # A distribution hides a small fault; an instruction seen to be wrong does not.
+                blame_instruction(comparison, shadowed, lowered, prefix)
+        if replayed.wrong_share and comparison.first_locked is None:
+            comparison.first_locked = Divergence(0, "random draws", math.nan, math.nan, 1.0, 0.0)
+            comparison.told = replayed.wrong_share
+        self.notes.append(told)
+        return trace, comparison, shadowed
+
+    def _shadow_of_random(
+        self,
+        request: TrainRequest,
+        lowered: Lowered,
+        trace: Trace,
+        comparison: Comparison,
+        random: tuple[Instruction, ...],
+    ) -> Shadow | None:
+        """All instructions of a step that diverged; else the draws, which nothing else judges."""
+        if comparison.first_locked is not None:
+            return self._shadow(request, lowered, comparison.first_locked.step)
+        drawing = {instruction.index for instruction in random}
+        draws = [d for d in trace.dump if d.step == 0 and d.instruction in drawing]
+        return self._shadow_stage(shadow(lowered, draws))
 
     def _shadow(self, request: TrainRequest, lowered: Lowered, step: int) -> Shadow | None:
         """Shadow execution of the step that diverged."""
@@ -243,7 +265,14 @@ class _Run:
         if size > _DUMP_LIMIT:
             return f"NOT CHECKED: a dump of all instructions takes {size / 2**30:.1f} GiB"
         trace = self.train(
-            replace(request, steps=step + 1, dump_step=step, detect_stale=False, record=False)
+            replace(
+                request,
+                steps=step + 1,
+                dump_step=step,
+                dump_only=(),
+                detect_stale=False,
+                record=False,
+            )
         )
         if trace.dump:
             return trace.dump
@@ -366,7 +395,7 @@ class _Run:
             notes=tuple(dict.fromkeys([*self.workload.guesses, *self.notes])),
             overhead=self.overhead,
             versions=_versions(),
-            free_compared=not comparison.by_distribution,
+            free_compared=comparison.free_compared,
             optimizer=f"{self.options.optimizer}, learning rate {self.options.learning_rate:g}",
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -116,7 +117,37 @@ def test_a_rewritten_dropout_matches():
     verdict = validate_workload(workload, ValidateOptions(target=""), lowered=rewritten)
     assert verdict.verdict == "match"
     assert verdict.reason == (
-        "the loss and 4 gradients agree with eager in distribution at each of 20 steps"
+        "the loss and 4 gradients agree with eager under the runtime's own draws at each of 20 "
+        "steps"
+    )
+
+
+def test_a_mask_of_the_wrong_share():
+    """Replayed draws hide a wrong probability: the share that is kept shows it."""
+    from graphcheck.options import ValidateOptions
+    from graphcheck.rewrite.apply import apply
+    from graphcheck.rewrite.interface import rewrites_for
+    from graphcheck.runtime.lower import lower
+    from graphcheck.validate.run import validate_workload
+
+    if no_runtime():
+        pytest.skip(no_runtime())
+    rewrite = rewrites_for("aten.native_dropout.default")[0]
+
+    def rarer(program):
+        program = apply(program, lambda n: rewrite if str(n.target) == rewrite.op else None)[0]
+        compared = [n for n in program.graph.nodes if str(n.target).startswith("aten.lt.")]
+        assert [node.args[1] for node in compared] == [0.5]
+        compared[0].args = (compared[0].args[0], 0.4)
+        return program
+
+    workload = load_model("dropout")
+    verdict = validate_workload(
+        workload, ValidateOptions(target=""), lowered=lower(workload, transform=rarer)
+    )
+    assert verdict.verdict == "diverged"
+    assert re.match(
+        r"the masks of bernoulli keep 0\.(39|40)\d* of the entries, not 0\.5", verdict.reason
     )
     assert max(verdict.worst_gradient_errors.values()) < 1e-4
     assert any("with the runtime's own draws replayed in eager" in note for note in verdict.notes)

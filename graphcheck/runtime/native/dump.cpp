@@ -20,6 +20,7 @@ class Dumper : public Inspector {
     }
     const std::set<int32_t> reads(instruction.reads.begin(), instruction.reads.end());
     Record record('D');
+    record.put(static_cast<int32_t>(position.step));
     record.put(static_cast<int32_t>(position.instruction));
     record.put(static_cast<uint32_t>(arguments.size()));
     for (size_t i = 0; i < arguments.size(); ++i) {

@@ -67,7 +67,7 @@ void train(Request& request, const Program& program, Session& session, Trace& tr
     position.step = static_cast<sig_atomic_t>(step);
     const auto start = Clock::now();
     auto& batch = request.batches[step % request.batches.size()];
-    if (request.dump_step == static_cast<int32_t>(step)) {
+    if (request.dump_step == kEveryStep || request.dump_step == static_cast<int32_t>(step)) {
       dump_step(request, program, session, batch, trace);
     }
     session.set_inputs(request.input_indices, batch);

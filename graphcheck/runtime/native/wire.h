@@ -58,6 +58,9 @@ struct Array {
   std::vector<uint8_t> data;
 };
 
+// A value of `dump_step`: dump them all.
+constexpr int32_t kEveryStep = -2;
+
 struct Request {
   std::string program;
   std::string method;
