@@ -91,7 +91,7 @@ class _Decider:
             finding.subject,
             place.module,
             "skip",
-            rewritten=any(m.kind == "rewrite" and m.exact for m in finding.mends),
+            rewritten=any(m.kind in ("rewrite", "layout") and m.exact for m in finding.mends),
         )
         entries = [e for e in swap_catalogue().values() if finding.subject in e.ops]
         module = self.modules.get(place.module)

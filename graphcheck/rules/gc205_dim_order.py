@@ -27,8 +27,9 @@ RULE = Rule(
         "reduction makes in the lowered program is in the default order, so a graph with "
         "channels_last inputs or weights mixes the two and stops in the first step with error "
         "0x12 (invalid argument).\n"
-        "What to do: do not convert model or inputs to channels_last; call `.contiguous()` "
-        "first on what comes in that layout."
+        "What to do: `graphcheck export` puts the model, its inputs and what forward asks for in "
+        "the default layout, which is exact; feed the program row-major tensors. In the model "
+        "itself: no channels_last, and `.contiguous()` on what comes in that layout."
     ),
     example="model.to(memory_format=torch.channels_last)",
     check=check,

@@ -27,8 +27,9 @@ RULE = Rule(
         "Padding, concatenation, cumulative sums, gather, layer_norm and every elementwise op that "
         "broadcasts are among these. A channels_last tensor comes out permuted, without an "
         "error.\n"
-        "What to do: do not convert model or inputs to channels_last; call `.contiguous()` first "
-        "on what comes in that layout."
+        "What to do: `graphcheck export` puts the model, its inputs and what forward asks for in "
+        "the default layout, which is exact; feed the program row-major tensors. In the model "
+        "itself: no channels_last, and `.contiguous()` on what comes in that layout."
     ),
     example="torch.cumsum(x.to(memory_format=torch.channels_last), 1)",
     check=check,

@@ -36,7 +36,7 @@ class _MendFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     mends: list[_Entry]
 
 
-_COMMANDS = {"rewrite": "graphcheck export", "edit": ""}
+_COMMANDS = {"rewrite": "graphcheck export", "layout": "graphcheck export"}
 _last: tuple[JointGraph, Opset, tuple[Support, ...]] | None = None
 
 

@@ -131,8 +131,8 @@ def test_a_missing_kernel_is_not_reported_as_refused() -> None:
         (TRANSPOSED, ["rewrite"]),
         (PAD, ["rewrite"]),
         (FLOAT64, []),
-        (MIXED, ["edit"]),
-        (IGNORED, ["edit"]),
+        (MIXED, ["layout"]),
+        (IGNORED, ["layout"]),
     ],
 )
 def test_mends(red: OpCall, kinds: list[str]) -> None:
