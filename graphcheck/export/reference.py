@@ -51,5 +51,7 @@ def reference_trace(card: Card, workload: Workload, program: bytes, options: Exp
         )
         for step in trace.steps
     )
-    digests = tuple(hashlib.sha256(array.data).hexdigest() for array in batches[0])
-    return replace(card, reference=steps, reference_inputs=digests)
+    digests = tuple(hashlib.sha256(array.data).hexdigest() for batch in batches for array in batch)
+    return replace(
+        card, reference=steps, reference_inputs=digests, reference_input_sets=len(batches)
+    )

@@ -13,11 +13,19 @@ from typing import Any
 import msgspec
 
 from graphcheck.errors import ModelError, UsageError
+from graphcheck.export.draws import with_draws_as_inputs
 from graphcheck.export.freeze import freeze_
 from graphcheck.export.layout import contiguous_, contiguous_requests_, wants_default_layout
 from graphcheck.export.reference import reference_trace
 from graphcheck.export.swap import swap_
-from graphcheck.export.types import Card, ExportOptions, ExportResult, InputFact, RewriteRecord
+from graphcheck.export.types import (
+    Card,
+    ExportOptions,
+    ExportResult,
+    InputFact,
+    RandomInput,
+    RewriteRecord,
+)
 from graphcheck.files import write_atomic
 from graphcheck.graph.capture import describe, exported_program, joint_program, trace
 from graphcheck.graph.precheck import precheck
@@ -82,6 +90,15 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
         workload, traced, layouts = _row_major(workload, traced)
         state = _look(traced, workload, opset) if layouts else state
     rewritten = _rewrite(state, workload, opset, choice)
+    draws: tuple[RandomInput, ...] = ()
+    if options.deterministic_dropout:
+        workload, traced, draws = with_draws_as_inputs(
+            workload, rewritten.traced, options.reference_steps
+        )
+        if draws:
+            records = rewritten.records
+            rewritten = _look(traced, workload, opset)
+            rewritten.records = records
     standing = [f for f in rewritten.findings if _stands(f)]
     if standing:
         return _refused(options, standing)
@@ -114,8 +131,11 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     card = _card(
         workload, options, output, corrected, rewritten, opset, frozen, layouts + corrections
     )
-    card = replace(card, swaps=swaps)
+    card = replace(card, swaps=swaps, random_inputs=draws)
     card = replace(card, remarks=_remarks(problems, rewritten.findings))
+    if options.deterministic_dropout and not draws:
+        nothing = "--deterministic-dropout: the model draws no random number; nothing was changed"
+        card = replace(card, remarks=(*card.remarks, nothing))
     if options.prove:
         progress("recording the reference trace")
         card = reference_trace(card, workload, corrected, options)
@@ -129,7 +149,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
                 for name, error in verdict.worst_gradient_errors.items()
             },
         )
-    inputs = b"".join(array.data for array in device_batches(workload)[0])
+    inputs = b"".join(array.data for batch in device_batches(workload) for array in batch)
     return _write(output, corrected, inputs, card, options, verdict)
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "ExportOptions",
     "ExportResult",
     "InputFact",
+    "RandomInput",
     "RewriteRecord",
     "SwapRecord",
     "TraceStep",
@@ -27,7 +28,7 @@ class ExportOptions(ValidateOptions):
     `output` is the path of the program. `freeze` are patterns of parameter names, `swaps` names of
     module swaps, `rewrite` and `no_rewrite` names of rewrites or ops to use always or never.
     `prove` asks for the parity check on this machine; `reference_steps` is the length of the
-    trace in the card.
+    trace in the card. `deterministic_dropout` makes the random draws inputs of the program.
     """
 
     output: str = ""
@@ -37,6 +38,7 @@ class ExportOptions(ValidateOptions):
     no_rewrite: tuple[str, ...] = ()
     prove: bool = True
     reference_steps: int = 5
+    deterministic_dropout: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,24 @@ class InputFact:
 
 
 @dataclass(frozen=True)
+class RandomInput:
+    """A random draw that is an input of `forward`, with its name, dtype and shape there.
+
+    `distribution` is uniform (in [0, 1)), normal (standard), integers (`low` <= n < `high`) or
+    permutation (of 0 ... `high` - 1). `module` draws it in eager: dropout with probability p keeps
+    an entry where the uniform number is below 1 - p.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | str, ...]
+    distribution: str
+    module: str
+    low: int = 0
+    high: int = 0
+
+
+@dataclass(frozen=True)
 class TraceStep:
     """One step of the reference trace: the loss and the L2 norm of each gradient."""
 
@@ -96,7 +116,8 @@ class Card:
     `parameters` the names in the training methods. `reference` was recorded in the runtime on
     this machine, so that a test on a device can assert on it. The example inputs it took are in
     `reference_inputs_file`, one after the other, raw, little-endian and row-major, in the order,
-    dtype and shape of `inputs`; `reference_inputs` are their sha256.
+    dtype and shape of `inputs`; `reference_inputs` are their sha256. With `random_inputs` the file
+    holds `reference_input_sets` such sets, one after the other, and step k takes set k.
     """
 
     program: str
@@ -125,6 +146,8 @@ class Card:
     reference_inputs_file: str = ""
     reference_inputs: tuple[str, ...] = ()
     reference: tuple[TraceStep, ...] = ()
+    random_inputs: tuple[RandomInput, ...] = ()
+    reference_input_sets: int = 1
     schema_version: str = "1"
 
 

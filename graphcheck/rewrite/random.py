@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from graphcheck.errors import ModelError
@@ -42,6 +42,7 @@ class Draw:
     `name` is the input's; `shape` counts elements, with symbolic sizes as strings. `distribution`
     is uniform (in [0, 1)), normal (standard), integers (`low` <= n < `high`) or permutation (of
     0 ... `high` - 1). `position` counts the user inputs of the method, flattened.
+    `module` is the path of the user's module that draws, where the caller knows it.
     """
 
     name: str
@@ -51,13 +52,17 @@ class Draw:
     dtype: str
     low: int = 0
     high: int = 0
+    module: str = ""
 
 
-def draws_as_inputs(program: Any) -> tuple[Any, tuple[Draw, ...]]:
+def draws_as_inputs(
+    program: Any, module_of: Callable[[Any], str] = lambda node: ""
+) -> tuple[Any, tuple[Draw, ...]]:
     """A new exported program whose random draws are user inputs, and what they are, in order.
 
-    A program without random ops is returned as it is. The given one is not changed. Raises
-    ModelError for a random op that cannot be taken apart.
+    `module_of` tells the module of a node of the program. A program without random ops is returned
+    as it is. The given one is not changed. Raises ModelError for a random op that cannot be taken
+    apart.
     """
     program, results = apply(program, _taken_apart)
     refused = [result for result in results if not result.applied]
@@ -66,7 +71,7 @@ def draws_as_inputs(program: Any) -> tuple[Any, tuple[Draw, ...]]:
     for node in program.graph.nodes:
         if _is_random(node.target) and qualified_name(node.target) not in _DRAWS:
             raise _no_form(qualified_name(node.target), node.name)
-    return _with_inputs(program)
+    return _with_inputs(program, module_of)
 
 
 def _no_form(op: str, node: str) -> ModelError:
@@ -90,7 +95,7 @@ def _taken_apart(node: Any) -> Rewrite | None:
     return found[0] if found else None
 
 
-def _with_inputs(program: Any) -> tuple[Any, tuple[Draw, ...]]:
+def _with_inputs(program: Any, module_of: Callable[[Any], str]) -> tuple[Any, tuple[Draw, ...]]:
     from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
     if not any(qualified_name(node.target) in _DRAWS for node in program.graph.nodes):
@@ -107,11 +112,12 @@ def _with_inputs(program: Any) -> tuple[Any, tuple[Draw, ...]]:
         with graph.inserting_after(anchor):
             anchor = graph.placeholder(f"draw_{index}")
         anchor.meta = {key: node.meta[key] for key in ("val", "tensor_meta") if key in node.meta}
+        draw = replace(_draw(node, anchor.name, position + index), module=module_of(node))
         node.replace_all_uses_with(anchor)
         graph.erase_node(node)
         argument = TensorArgument(name=anchor.name)
         signature.input_specs.append(InputSpec(InputKind.USER_INPUT, argument, None))
-        draws.append(_draw(node, anchor.name, position + index))
+        draws.append(draw)
     # What only fed a random op (an empty tensor to fill) goes with it.
     graph.eliminate_dead_code()
     graph.lint()

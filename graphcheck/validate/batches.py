@@ -15,8 +15,7 @@ Batch = tuple[tuple[Any, ...], dict[str, Any]]
 
 def eager_batches(workload: Workload) -> tuple[Batch, ...]:
     """The batches to train on in turn: the example inputs, or all sets the workload offers."""
-    offered = getattr(workload, "batches", ())
-    return tuple(offered) or ((workload.inputs, workload.kwargs),)
+    return workload.batches or ((workload.inputs, workload.kwargs),)
 
 
 def device_batches(workload: Workload) -> tuple[tuple[ArrayInput, ...], ...]:

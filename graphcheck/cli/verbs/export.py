@@ -48,6 +48,12 @@ ValidateOption = Annotated[
     bool,
     typer.Option("--validate/--no-validate", help="Prove parity with eager before writing."),
 ]
+DropoutOption = Annotated[
+    bool,
+    typer.Option(
+        "--deterministic-dropout", help="Take random draws (dropout masks) as extra inputs."
+    ),
+]
 
 
 def export(
@@ -57,6 +63,7 @@ def export(
     swap: SwapOption = None,
     rewrite: RewriteOption = None,
     no_rewrite: NoRewriteOption = None,
+    deterministic_dropout: DropoutOption = False,
     prove: ValidateOption = True,
     steps: StepsOption = None,
     learning_rate: RateOption = None,
@@ -114,6 +121,7 @@ def export(
         swaps=tuple(swap or ()),
         rewrite=tuple(rewrite or ()),
         no_rewrite=tuple(no_rewrite or ()),
+        deterministic_dropout=deterministic_dropout,
         prove=prove,
     )
     with Progress(-1 if quiet else verbose) as progress:
@@ -152,6 +160,12 @@ def tell(result: ExportResult, *, quiet: bool = False) -> None:
             emit_line(f"corrected: {correction}")
         if card.frozen:
             emit_line(f"frozen: {_some(card.frozen)}")
+        for draw in card.random_inputs:
+            shape = ",".join(map(str, draw.shape))
+            emit_line(
+                f"random input {draw.name}: {draw.dtype}[{shape}], {draw.distribution}, "
+                f"for {draw.module}"
+            )
         for remark in card.remarks:
             emit_line(f"mind: {remark}")
         for guess in card.guesses:
