@@ -128,7 +128,7 @@ bool Probe::call(OpFunction function, std::vector<std::vector<double>>& results)
   }
   std::vector<EValue*> stack;
   for (auto& value : values_) stack.push_back(&value);
-  // The result: an out argument is returned; lists of them are not looked at.
+  // The place of the result, which kernels do not look at.
   stack.push_back(stack.back());
   Temporary temporary;
   Context context(nullptr, &temporary);
@@ -158,6 +158,16 @@ void Probe::run(double tolerance) {
       agrees_ = std::fabs(found[k][i] - expected[k][i]) <= tolerance * largest;
     }
   }
+  forget();
+}
+
+void Probe::judge(bool (*right)(const std::vector<std::vector<double>>&)) {
+  std::vector<std::vector<double>> found;
+  agrees_ = agrees_ && call(stock_, found) && right(found);
+  forget();
+}
+
+void Probe::forget() {
   values_.clear();
   outputs_.clear();
   lists_.clear();

@@ -7,18 +7,24 @@ namespace graphcheck::kernels {
 
 class Quiet {
  public:
-  Quiet() : saved_(*executorch::runtime::get_pal_impl()) {
-    executorch::runtime::PalImpl silent = saved_;
-    silent.emit_log_message = [](et_timestamp_t, et_pal_log_level_t, const char*, const char*,
-                                 size_t, const char*, size_t) {};
-    executorch::runtime::register_pal(silent);
+  // Registering another platform layer would itself be logged, so its log function is exchanged in
+  // place.
+  Quiet()
+      : platform_(const_cast<executorch::runtime::PalImpl*>(executorch::runtime::get_pal_impl())) {
+    if (platform_ == nullptr) return;
+    saved_ = platform_->emit_log_message;
+    platform_->emit_log_message = [](et_timestamp_t, et_pal_log_level_t, const char*, const char*,
+                                     size_t, const char*, size_t) {};
   }
-  ~Quiet() { executorch::runtime::register_pal(saved_); }
+  ~Quiet() {
+    if (platform_ != nullptr) platform_->emit_log_message = saved_;
+  }
   Quiet(const Quiet&) = delete;
   Quiet& operator=(const Quiet&) = delete;
 
  private:
-  executorch::runtime::PalImpl saved_;
+  executorch::runtime::PalImpl* platform_;
+  pal_emit_log_message_method saved_ = nullptr;
 };
 
 }  // namespace graphcheck::kernels
