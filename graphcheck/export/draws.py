@@ -84,7 +84,7 @@ def _sizes(joint: Any, workload: Workload, draws: Sequence[Draw]) -> dict[str, i
     symbolic = {size for draw in draws for size in draw.shape if isinstance(size, str)}
     if not symbolic:
         return {}
-    import sympy
+    import sympy  # type: ignore[import-untyped]
     import torch
     from torch.utils._pytree import tree_leaves
 

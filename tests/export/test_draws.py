@@ -46,7 +46,7 @@ def exported(tmp_path_factory):
 
 
 def test_every_gradient_is_exact_and_the_input_is_told(exported) -> None:
-    output, result = exported
+    _, result = exported
     assert result.written, result.failure
     card = result.card
     assert card.random_inputs == (RandomInput("draw_0", "float32", (16, 32), "uniform", "drop"),)
@@ -86,7 +86,7 @@ def test_other_draws_than_those_of_the_program_do_not_agree() -> None:
 
 def test_symbolic_sizes_follow_the_example_inputs() -> None:
     workload = from_module(Net(), (*arguments().values(),), dynamic_batch=True)
-    drawn, traced, facts = with_draws_as_inputs(workload, trace(workload), 2)
+    drawn, _, facts = with_draws_as_inputs(workload, trace(workload), 2)
     assert [len(fact.shape) for fact in facts] == [2]
     assert isinstance(facts[0].shape[0], str)
     assert drawn.inputs[2].shape == (16, 32)
