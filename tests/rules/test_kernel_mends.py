@@ -31,3 +31,20 @@ def test_every_rewrite_of_a_missing_kernel_is_named() -> None:
         op = getattr(getattr(getattr(torch.ops, namespace), name), overload)
         if out_variant(op) not in kernels and not rewrite.name.endswith(_OTHER_FAMILIES):
             assert rewrite.name in named, f"{rewrite.op}: opsets/mends/kernels.yaml does not say so"
+
+
+def test_every_rewrite_that_an_advisory_names_exists() -> None:
+    from graphcheck.advisory.load import all_advisories
+
+    interface = pytest.importorskip("graphcheck.rewrite.interface")
+    known = {(r.op.rpartition(".")[0], r.name): r for r in interface.all_rewrites()}
+    named = 0
+    for advisory in all_advisories():
+        for mend in advisory.mends:
+            if mend["kind"] != "rewrite" or mend["name"] == "buffers":
+                continue
+            ops = [op for op in advisory.ops if (op, mend["name"]) in known]
+            assert ops, f"{advisory.id}: {mend['name']}"
+            assert known[ops[0], mend["name"]].exact is mend["exact"]
+            named += 1
+    assert named >= 15
