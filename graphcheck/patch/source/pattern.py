@@ -24,7 +24,7 @@ _CLOSE = frozenset(_OPEN.values())
 _KEYWORD = re.compile(
     r"(?:if|else|for|while|do|switch|case|default|return|break|continue|goto|const|constexpr"
     r"|static|template|typename|using|struct|class|enum|namespace|new|delete|throw|try|catch"
-    r"|operator|def|in|not|and|or|is|lambda|import|from|pass|raise|with|yield|async|await)\Z"
+    r"|operator)\Z"
 )
 _PLACEHOLDER = re.compile(r"\$\?([A-Za-z_]\w*)|\$\{(\w+)\}|\$(\.\.\.)|\$([A-Za-z]\w*)")
 _FORMS = ("__maybe_", "__run_", "__any_", "__one_")

@@ -157,15 +157,7 @@ def _planned(
         record = records.pop(path, None)
         if record is not None and sha256(current) == record.after:
             base = original_of(tree.root, record)
-            known = {patch.id: patch for patch in selection.all_known}
-            gone = [name for name in record.patches if name not in known]
-            if gone:
-                raise PatchConflict(
-                    f"{path} has the patch {gone[0]}, which this graphcheck does not know.",
-                    "Give its description with --patches, or restore the file. Nothing was"
-                    " changed.",
-                )
-            patches = (*needed, *(known[name] for name in record.patches))
+            patches = (*needed, *_known(selection, path, record.patches))
         elif record is not None and _marked(current):
             raise _changed_since(path)
         after = compose(tree, path, base, patches)
@@ -181,8 +173,20 @@ def _planned(
 
 def _rebuilt(selection: Selection, record: FileRecord, staying: Sequence[str]) -> bytes:
     original = original_of(selection.tree.root, record)
-    known = [patch for patch in selection.all_known if patch.id in staying]
+    known = _known(selection, record.path, staying)
     return compose(selection.tree, record.path, original, known)
+
+
+def _known(selection: Selection, path: str, names: Sequence[str]) -> tuple[Patch, ...]:
+    """The patches with these ids, which a file has and must keep."""
+    known = {patch.id: patch for patch in selection.all_known}
+    for name in names:
+        if name not in known:
+            raise PatchConflict(
+                f"{path} has the patch {name}, which this graphcheck does not know.",
+                "Give its description with --patches, or restore the file. Nothing was changed.",
+            )
+    return tuple(known[name] for name in names)
 
 
 def _must_have_manifest(selection: Selection, manifest: Manifest) -> None:
