@@ -11,7 +11,6 @@ import math
 import re
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
@@ -20,10 +19,9 @@ from graphcheck.errors import ModelError, UsageError
 from graphcheck.options import ValidateOptions
 from graphcheck.runtime.devices.interface import device
 from graphcheck.runtime.lower import Instruction, Lowered, lower
-from graphcheck.runtime.types import EVERY_STEP, InstructionDump, Trace, TrainRequest
+from graphcheck.runtime.types import EVERY_STEP, Trace, TrainRequest
 from graphcheck.validate.batches import device_batches, eager_batches
 from graphcheck.validate.compare import Comparison, compare
-from graphcheck.validate.emitted import dump_bytes
 from graphcheck.validate.ladder import Ladder
 from graphcheck.validate.oracle import Oracle
 from graphcheck.validate.random_ops import (
@@ -41,17 +39,12 @@ from graphcheck.validate.reason import (
     told_verdict,
 )
 from graphcheck.validate.replay import instructions_to_dump, replay
-from graphcheck.validate.shadow import shadow
+from graphcheck.validate.shadow_stage import ShadowStage, Train
 from graphcheck.validate.types import Divergence, Shadow, StaleOutput, Verdict
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
 __all__ = ["validate_workload"]
-
-_DUMP_LIMIT = 2**30
-"""Bytes a dump of all instructions may take."""
-
-Train = Callable[[TrainRequest], Trace]
 
 
 def validate_workload(
@@ -84,6 +77,7 @@ class _Run:
         self.train = train
         self.ladder = Ladder()
         self.notes: list[str] = []
+        self.shadow = ShadowStage(train, self.ladder, self.notes)
         self.overhead: dict[str, float] = {}
         # Weights as they are now: neither tracing nor training may change what eager starts from.
         self.locked = self._oracle()
@@ -165,7 +159,7 @@ class _Run:
             )
             comparison = self._other_memory(request, lowered, stale, comparison)
             if comparison.first_locked is not None:
-                shadowed = self._shadow(request, lowered, comparison.first_locked.step)
+                shadowed = self.shadow.of_step(request, lowered, comparison.first_locked.step)
             else:
                 self.ladder.skipped("shadow", "no step diverged")
         compared = time.monotonic() - start
@@ -223,7 +217,7 @@ class _Run:
             why = replayed.why_not or "the mask is made in a way not known here"
             comparison = compare_statistics(trace, self._oracle(), prefix=prefix, progress=progress)
             told = told_random(random, comparison.locked_steps, exact=False, why=why)
-            shadowed = self._shadow(request, lowered, 0)
+            shadowed = self.shadow.of_step(request, lowered, 0)
             if shadowed is not None and comparison.first_locked is None:
                 # A distribution hides a small fault; an instruction seen to be wrong does not.
                 blame_instruction(comparison, shadowed, lowered, prefix)
@@ -243,54 +237,10 @@ class _Run:
     ) -> Shadow | None:
         """All instructions of a step that diverged; else the draws, which nothing else judges."""
         if comparison.first_locked is not None:
-            return self._shadow(request, lowered, comparison.first_locked.step)
+            return self.shadow.of_step(request, lowered, comparison.first_locked.step)
         drawing = {instruction.index for instruction in random}
         draws = [d for d in trace.dump if d.step == 0 and d.instruction in drawing]
-        return self._shadow_stage(shadow(lowered, draws))
-
-    def _shadow(self, request: TrainRequest, lowered: Lowered, step: int) -> Shadow | None:
-        """Shadow execution of the step that diverged."""
-        progress(f"running the instructions of step {step} in eager PyTorch")
-        dump = self._dump(request, lowered, step)
-        if isinstance(dump, str):
-            self.ladder.skipped("shadow", dump)
-            return None
-        return self._shadow_stage(shadow(lowered, dump, step))
-
-    def _dump(
-        self, request: TrainRequest, lowered: Lowered, step: int
-    ) -> tuple[InstructionDump, ...] | str:
-        """All instructions of a step as the runtime ran them, or why there is no such thing."""
-        size = dump_bytes(lowered)
-        if size > _DUMP_LIMIT:
-            return f"NOT CHECKED: a dump of all instructions takes {size / 2**30:.1f} GiB"
-        trace = self.train(
-            replace(
-                request,
-                steps=step + 1,
-                dump_step=step,
-                dump_only=(),
-                detect_stale=False,
-                record=False,
-            )
-        )
-        if trace.dump:
-            return trace.dump
-        return trace.failure.message if trace.failure else "the device gave no dump"
-
-    def _shadow_stage(self, shadowed: Shadow) -> Shadow:
-        left = f", {len(shadowed.unchecked)} NOT CHECKED" if shadowed.unchecked else ""
-        for index, op, why in shadowed.unchecked[:5]:
-            self.notes.append(f"shadow execution: instruction {index} ({op}) NOT CHECKED, {why}")
-        if shadowed.wrong:
-            told = ", ".join(
-                f"{w.instruction} {w.op}{locate(w.module, w.source)}" for w in shadowed.wrong[:4]
-            )
-            more = f" and {len(shadowed.wrong) - 4} more" if len(shadowed.wrong) > 4 else ""
-            self.ladder.failed("shadow", f"wrong from the same inputs: {told}{more}{left}")
-        else:
-            self.ladder.passed("shadow", detail=f"{shadowed.checked} instructions right{left}")
-        return shadowed
+        return self.shadow.of(lowered, draws)
 
     def _runtime_stages(self, trace: Trace, places: dict[int, Instruction], seconds: float) -> None:
         failure = trace.failure
