@@ -13,6 +13,7 @@ __all__ = ["RULE"]
 
 
 def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
+    wide = graph.loss is not None and graph.loss.dtype == "float64"
     for call, advisory in advised_calls(graph, context, RULE.code):
         if not is_wrong(advisory, context):
             continue
@@ -25,11 +26,12 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
             call,
             advisory,
             RULE.code,
-            Severity.NOTE,
+            # A model in float32 has no digits to lose here.
+            Severity.WARNING if wide and dtype == "float64" else Severity.NOTE,
             message,
             evidence_of(advisory, standing(advisory, context)[1]),
         )
-    if graph.loss is not None and graph.loss.dtype == "float64":
+    if wide:
         yield _loss()
 
 
@@ -65,8 +67,9 @@ RULE = Rule(
         "A sum over exactly one dim is computed in float32 by the runtime's kernel, for float64 "
         "and int64 as well; sums over several dims or all of them are not. int64 sums are inexact "
         "above 2^24, float64 sums keep seven digits.\n"
-        "It is a note: most integer sums are counts far below 2^24, and seven digits are those of "
-        "a training in float32.\n"
+        "In a model that trains in float64 it is a warning: its gradients have float32's digits. "
+        "Otherwise it is a note: most integer sums are counts far below 2^24, and seven digits are "
+        "those of a training in float32.\n"
         "A float64 loss is a note of its own: it suggests a precision that the program does not "
         "have.\n"
         "What to do: sum over two dims (one of size 1), or train in float32."

@@ -1,4 +1,4 @@
-"""GC403: wide sums over one dim, and a float64 loss, are notes."""
+"""GC403: wide sums over one dim are notes, a warning in a model that trains in float64."""
 
 from __future__ import annotations
 
@@ -47,3 +47,15 @@ def test_a_float64_loss_is_a_note_of_its_own() -> None:
         "does not mean float64 precision: parts of the program work with float32's digits"
     ]
     assert messages(loss=tensor("float32")) == []
+
+
+def test_a_model_in_float64_is_warned() -> None:
+    calls = (total("int64", [1]), total("float64", [1]))
+    found = check(RULE, graph(*calls, loss=tensor("float64")), context("wrong"))
+    assert [(finding.subject, finding.severity) for finding in found] == [
+        ("aten.sum", Severity.NOTE),
+        ("aten.sum", Severity.WARNING),
+        ("float64 loss", Severity.NOTE),
+    ]
+    found = check(RULE, graph(*calls, loss=tensor("float32")), context("wrong"))
+    assert {finding.severity for finding in found} == {Severity.NOTE}
