@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["cache_dir", "write_atomic"]
+__all__ = ["cache_dir", "write_atomic", "write_set"]
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
@@ -14,7 +15,32 @@ def write_atomic(path: Path, data: bytes | str) -> None:
 
     Raises OSError when the folder is missing or the disk is full.
     """
-    payload = data.encode() if isinstance(data, str) else data
+    write_set({path: data})
+
+
+def write_set(files: Mapping[Path, bytes | str]) -> None:
+    """Write files that belong together: all are on the disk before the first takes its name.
+
+    Raises OSError when a folder is missing or the disk is full; then all are as they were.
+    """
+    made: dict[Path, str] = {}
+    try:
+        for path, data in files.items():
+            made[path] = _temporary(path, data.encode() if isinstance(data, str) else data)
+        for path in files:
+            if path.is_dir():
+                raise IsADirectoryError(21, "Is a directory", str(path))
+        for path in files:
+            os.replace(made[path], path)
+            del made[path]
+    except BaseException:
+        for temporary in made.values():
+            Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _temporary(path: Path, payload: bytes) -> str:
+    """A file beside `path` with this content, and the mode that `path` has or would have."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -23,10 +49,10 @@ def write_atomic(path: Path, data: bytes | str) -> None:
             os.fsync(stream.fileno())
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
         os.chmod(temporary, mode)
-        os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    return temporary
 
 
 def _umask() -> int:

@@ -2,68 +2,38 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from graphcheck.errors import ModelError, UsageError
+from graphcheck.export.card import first_card, write_export
 from graphcheck.export.draws import with_draws_as_inputs
 from graphcheck.export.freeze import freeze_
 from graphcheck.export.layout import contiguous_, contiguous_requests_, wants_default_layout
 from graphcheck.export.reference import reference_trace
+from graphcheck.export.rewriting import look, rewrite
 from graphcheck.export.swap import swap_
-from graphcheck.export.types import (
-    Card,
-    ExportOptions,
-    ExportResult,
-    InputFact,
-    RandomInput,
-    RewriteRecord,
-)
-from graphcheck.files import write_atomic
-from graphcheck.graph.capture import describe, exported_program, joint_program, trace
+from graphcheck.export.types import ExportOptions, ExportResult, RandomInput
+from graphcheck.graph.capture import exported_program, joint_program, trace
 from graphcheck.graph.precheck import precheck
-from graphcheck.graph.trace import Traced, trace_joint
-from graphcheck.graph.types import JointGraph
+from graphcheck.graph.trace import Traced
 from graphcheck.opset.load import load, with_libraries
 from graphcheck.opset.types import Opset
-from graphcheck.pipeline import consult, run_rules, versions
-from graphcheck.report.types import NotChecked
-from graphcheck.rewrite.apply import Applied
 from graphcheck.rewrite.buffers import cumulative_average, initial_state_passes
 from graphcheck.rewrite.metadata import correct
-from graphcheck.rewrite.plan import Choice, Plan
+from graphcheck.rewrite.plan import Choice
 from graphcheck.rules.dedupe import deduplicate
-from graphcheck.rules.interface import Context
 from graphcheck.rules.types import Finding, Severity
 from graphcheck.runtime.lower import lower
-from graphcheck.validate.batches import device_batches
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
 __all__ = ["export_workload"]
 
-_ROUNDS = 4
 _STANDING = ("GC1", "GC2", "GC3")
 _CORRECTED = ("GC501",)
-
-
-@dataclass
-class _Rewritten:
-    """A joint graph after its rewrites, its findings, and what was done."""
-
-    traced: Traced
-    graph: JointGraph
-    context: Context
-    findings: tuple[Finding, ...]
-    not_checked: tuple[NotChecked, ...] = ()
-    records: list[tuple[Applied, str, str]] = field(default_factory=list)
 
 
 def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
@@ -84,21 +54,19 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     choice = Choice(options.rewrite, options.no_rewrite)
     with cumulative_average():
         traced = trace(workload)
-    state = _look(traced, workload, opset)
+    state = look(traced, workload, opset)
     layouts: tuple[str, ...] = ()
     if wants_default_layout(state.findings):
         workload, traced, layouts = _row_major(workload, traced)
-        state = _look(traced, workload, opset) if layouts else state
-    rewritten = _rewrite(state, workload, opset, choice)
+        state = look(traced, workload, opset) if layouts else state
+    rewritten = rewrite(state, workload, opset, choice)
     draws: tuple[RandomInput, ...] = ()
     if options.deterministic_dropout:
         workload, traced, draws = with_draws_as_inputs(
             workload, rewritten.traced, options.reference_steps
         )
         if draws:
-            records = rewritten.records
-            rewritten = _look(traced, workload, opset)
-            rewritten.records = records
+            rewritten = look(traced, workload, opset, rewritten.records)
     standing = [f for f in rewritten.findings if _stands(f)]
     if standing:
         return _refused(options, standing)
@@ -128,8 +96,8 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
                 failure_code="GC3",
                 verdict=verdict,
             )
-    card = _card(
-        workload, options, output, corrected, rewritten, opset, frozen, layouts + corrections
+    card = first_card(
+        workload, options, output, lowered, rewritten, opset, frozen, layouts + corrections
     )
     card = replace(card, swaps=swaps, random_inputs=draws)
     card = replace(card, remarks=_remarks(problems, rewritten.findings))
@@ -149,8 +117,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
                 for name, error in verdict.worst_gradient_errors.items()
             },
         )
-    inputs = b"".join(array.data for batch in device_batches(workload) for array in batch)
-    return _write(output, corrected, inputs, card, options, verdict)
+    return write_export(output, lowered, card, workload, options, verdict)
 
 
 def _remarks(problems: Iterable[ModelError], findings: Iterable[Finding]) -> tuple[str, ...]:
@@ -196,51 +163,6 @@ def _row_major(workload: Workload, traced: Traced) -> tuple[Workload, Traced, tu
     return workload, traced, told
 
 
-def _rewrite(state: _Rewritten, workload: Workload, opset: Opset, choice: Choice) -> _Rewritten:
-    """Rewrite until no finding asks for more; every result is looked at again."""
-    if state.traced.no_gradient:
-        names = ", ".join(state.traced.no_gradient)
-        raise ModelError(
-            f"the loss does not depend on {names}",
-            "freeze what does not train: --freeze NAME (a pattern such as 'spare.*' will do)",
-            "GC503",
-        )
-    for _ in range(_ROUNDS):
-        progress("rewriting the joint graph")
-        plan = Plan.of(state.findings, choice)
-        done: list[Applied] = []
-        traced = state.traced
-        exported, forward = plan.rewrite_forward(traced.exported, traced.joint)
-        if any(item.applied for item in forward):
-            traced = trace_joint(exported, strict=traced.strict)
-            done += forward
-        else:
-            joint, done = plan.rewrite_joint(traced.joint)
-            traced = replace(traced, joint=joint)
-        applied = [item for item in done if item.applied]
-        if not applied:
-            break
-        records = state.records + [_record(item, plan, state) for item in applied]
-        state = _look(traced, workload, opset)
-        state.records = records
-    return state
-
-
-def _look(traced: Traced, workload: Workload, opset: Opset) -> _Rewritten:
-    graph = describe(traced, workload)
-    context, not_checked = consult(graph, opset)
-    return _Rewritten(traced, graph, context, run_rules(graph, context), not_checked)
-
-
-def _record(item: Applied, plan: Plan, state: _Rewritten) -> tuple[Applied, str, str]:
-    """The applied rewrite, the module it concerns and the finding that asked for it."""
-    finding = plan.reasons.get(item.node)
-    source = next((c.source for c in state.graph.calls if c.node == item.node), None)
-    module = source.module if source else (finding.source.module if finding else "")
-    reason = f"{finding.code}: {finding.message}" if finding else "asked for with --rewrite"
-    return item, module, reason
-
-
 def _refused(options: ExportOptions, standing: Sequence[Finding]) -> ExportResult:
     findings = deduplicate(standing)
     subjects = ", ".join(dict.fromkeys(f.subject for f in findings))
@@ -274,85 +196,4 @@ def _missing(options: ExportOptions, missing: Iterable[str]) -> ExportResult:
         failure=f"the emitted program calls kernels that the runtime has not: {names}",
         hint="please report this: the check should have foreseen it",
         failure_code="GC101",
-    )
-
-
-def _card(
-    workload: Workload,
-    options: ExportOptions,
-    output: Path,
-    program: bytes,
-    rewritten: _Rewritten,
-    opset: Opset,
-    frozen: tuple[str, ...],
-    corrections: tuple[str, ...],
-) -> Card:
-    from graphcheck.graph.pte import read_pte
-
-    parsed = read_pte(program)
-    method = next(m for m in parsed.methods if m.name == "forward")
-    graph = rewritten.graph
-    return Card(
-        program=output.name,
-        program_bytes=len(program),
-        program_sha256=hashlib.sha256(program).hexdigest(),
-        target=options.target,
-        versions=versions(opset),
-        opset=f"{opset.runtime}-{opset.version}",
-        kernels=tuple(sorted(set(method.operators))),
-        arena_bytes=method.arena_bytes,
-        inputs=tuple(InputFact(name, fact.dtype, fact.shape) for name, fact in graph.inputs),
-        parameters=parsed.training["forward"].names,
-        frozen=frozen or tuple(p.name for p in graph.parameters if not p.trainable),
-        mutated_buffers=tuple(b.name for b in graph.buffers if b.mutated),
-        rewrites=_rewrite_records(rewritten.records),
-        corrections=corrections,
-        guesses=workload.guesses,
-        not_checked=rewritten.not_checked,
-        optimizer=options.optimizer,
-        learning_rate=options.learning_rate,
-    )
-
-
-def _rewrite_records(records: Sequence[tuple[Applied, str, str]]) -> tuple[RewriteRecord, ...]:
-    counts = Counter(item.rewrite.name for item, _, _ in records)
-    found = []
-    for name in sorted(counts):
-        own = [record for record in records if record[0].rewrite.name == name]
-        rewrite = own[0][0].rewrite
-        found.append(
-            RewriteRecord(
-                name=name,
-                op=rewrite.op,
-                count=counts[name],
-                modules=tuple(dict.fromkeys(module for _, module, _ in own if module)),
-                reason="; ".join(dict.fromkeys(reason for _, _, reason in own)),
-                formula=rewrite.formula,
-                exact=rewrite.exact,
-                growth=sum(item.growth for item, _, _ in own),
-            )
-        )
-    return tuple(found)
-
-
-def _write(
-    output: Path, program: bytes, inputs: bytes, card: Card, options: ExportOptions, verdict: Any
-) -> ExportResult:
-    card_path, inputs_path = output.with_suffix(".card.json"), output.with_suffix(".inputs.bin")
-    card = replace(card, reference_inputs_file=inputs_path.name)
-    progress(f"writing {output}")
-    try:
-        write_atomic(output, program)
-        write_atomic(inputs_path, inputs)
-        write_atomic(card_path, msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
-    except OSError as error:
-        raise UsageError(
-            f"{output} could not be written: {error.strerror or error}",
-            "nothing half-written was left; free some space or name another place with -o",
-        ) from error
-    return ExportResult(
-        options.target,
-        written=(str(output), str(card_path), str(inputs_path)),
-        card=card,
-        verdict=verdict,
     )

@@ -147,6 +147,9 @@ class Card:
     reference_inputs: tuple[str, ...] = ()
     reference: tuple[TraceStep, ...] = ()
     random_inputs: tuple[RandomInput, ...] = ()
+    weights: str = ""
+    weights_bytes: int = 0
+    weights_sha256: str = ""
     reference_input_sets: int = 1
     schema_version: str = "1"
 

@@ -30,6 +30,7 @@ _STAGE_NAMES = {
     "method": "method",
     "metadata": "training metadata",
     "inspect": "stale-output detector",
+    "evaluate": "evaluation",
 }
 _KINDS = {
     "library": "load",
@@ -55,6 +56,7 @@ def read_trace(raw: RawTrace, method: PteMethod) -> Trace:
         arena_bytes=raw.arena_bytes,
         stale_unchecked=unchecked,
         dump=tuple(_dump(record, method) for record in raw.dump),
+        evaluations=tuple(raw.evaluations),
     )
 
 
@@ -170,6 +172,8 @@ def _sentence(record: FailureRecord, op: str, instruction: int | None, log: str)
         return f"the program's training metadata is wrong: {record.detail or decoded}"
     if record.stage == "update":
         return f"the optimizer cannot update {record.detail}"
+    if record.stage == "evaluate":
+        return f"the evaluation method failed: {record.detail or _told(decoded, log)}"
     if record.stage == "library":
         return f"a kernel library cannot be loaded: {record.detail}"
     what = {"program": "the program", "method": "the method"}.get(record.stage, "the run")

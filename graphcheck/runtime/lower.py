@@ -20,6 +20,7 @@ from graphcheck.graph.facts import tied_parameters
 from graphcheck.graph.provenance import Provenance
 from graphcheck.graph.trace import Traced
 from graphcheck.graph.types import Source
+from graphcheck.runtime.placement import WEIGHTS_TAG, Placement, placement_pass, share_state_
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
@@ -83,13 +84,15 @@ class Instruction:
 class Lowered:
     """What lowering gave, up to the stage that failed.
 
-    `program` is the serialized program, None after a failure. `traced` holds the exported program
+    `program` is the serialized program, None after a failure; `weights` is the file of weights
+    beside it, if they are external. `traced` holds the exported program
     and the joint graph, `joint` the graph that was lowered (after the transform), `emitted` the
     graph the instructions were written from; they are torch objects.
     """
 
     stages: list[LoweringStage] = field(default_factory=list)
     program: bytes | None = None
+    weights: bytes | None = None
     instructions: tuple[Instruction, ...] = ()
     traced: Traced | None = None
     joint: Any = None
@@ -118,6 +121,7 @@ def lower(
     allow_missing_gradients: bool = False,
     strict: bool = False,
     traced: Traced | None = None,
+    placement: Placement | None = None,
 ) -> Lowered:
     """Lower a workload the way the documentation of ExecuTorch does.
 
@@ -127,6 +131,7 @@ def lower(
     export first; it is taken for tied weights, and where non-strict export fails, in any case.
 
     `traced` is what to lower in place of a fresh trace (a joint graph that has been rewritten).
+    `placement` adds methods that share the state of `forward`, or keeps weights outside.
 
     Parameters without gradient fail the joint stage, as in torch, unless
     `allow_missing_gradients`: then a zero stands for their gradient.
@@ -149,7 +154,13 @@ def lower(
         lowered,
         "lower",
         lambda: _to_program(
-            lowered, workload, check_ir, retry_without_ir_check, transform, list(passes)
+            lowered,
+            workload,
+            check_ir,
+            retry_without_ir_check,
+            transform,
+            list(passes),
+            placement or Placement(),
         ),
     )
     return lowered
@@ -218,6 +229,7 @@ def _to_program(
     retry: bool,
     transform: Callable[[Any], Any] | None,
     passes: list[Any],
+    placement: Placement,
 ) -> bool:
     assert lowered.traced is not None
     joint = lowered.traced.joint
@@ -232,7 +244,8 @@ def _to_program(
 
     def edge(check: bool) -> Any:
         progress("lowering: to_edge")
-        return to_edge(joint, compile_config=EdgeCompileConfig(_check_ir_validity=check))
+        config = EdgeCompileConfig(_check_ir_validity=check)
+        return to_edge({"forward": joint, **placement.methods}, compile_config=config)
 
     try:
         program = edge(check_ir)
@@ -246,11 +259,17 @@ def _to_program(
             program = edge(False)
         except Exception as again:
             raise _Failed(_edge_failure(again, joint, provenance)) from again
+    for name in placement.methods:
+        share_state_(program.exported_program(name), placement.trained)
     progress("lowering: to_executorch")
     try:
-        config = ExecutorchBackendConfig(passes=passes) if passes else None
+        config = ExecutorchBackendConfig(passes=passes)
+        if not placement.usual:
+            config.memory_planning_pass = placement_pass(placement)
         final = program.to_executorch(config=config)
         lowered.program = bytes(final.buffer)
+        if placement.external:
+            lowered.weights = bytes(final._tensor_data[WEIGHTS_TAG])
     except Exception as error:
         raise _Failed(_executorch_failure(error, joint, provenance)) from error
     lowered.emitted = final.exported_program()

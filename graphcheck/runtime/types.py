@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
-    "ArrayInput",
     "EVERY_STEP",
+    "ArrayInput",
+    "Evaluation",
     "InstructionDump",
     "InstructionOutput",
     "RunFailure",
@@ -50,6 +51,10 @@ class TrainRequest:
     `dump_step` is a step whose instructions are dumped, inputs and outputs (`EVERY_STEP` for all
     steps), `dump_only` which of them (all by default). The dump is of a pass of its own from the
     same state: it draws its own random numbers.
+
+    `weights` is the file of weights beside the program, if they are not inside. `evaluation` names
+    a method that shares the weights with `method`; it runs on each of `evaluation_batches` after as
+    many steps as `evaluate_after` says (0: before the first).
     """
 
     program: Path
@@ -65,6 +70,19 @@ class TrainRequest:
     method: str = "forward"
     dump_step: int | None = None
     dump_only: tuple[int, ...] = ()
+    weights: Path | None = None
+    evaluation: str = ""
+    evaluate_after: tuple[int, ...] = ()
+    evaluation_batches: tuple[tuple[ArrayInput, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What the evaluated method gave on batch `batch` after `steps` training steps."""
+
+    steps: int
+    batch: int
+    outputs: tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -166,3 +184,4 @@ class Trace:
     stale_note: str = ""
     """Why the detector gave no answer, if it was asked and did not."""
     dump: tuple[InstructionDump, ...] = ()
+    evaluations: tuple[Evaluation, ...] = ()

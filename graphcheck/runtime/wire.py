@@ -11,7 +11,7 @@ from typing import Any
 
 from graphcheck.errors import UsageError
 from graphcheck.graph.pte import PteInstruction, PteMethod
-from graphcheck.runtime.types import ArrayInput, StepRecord, TensorData, TrainRequest
+from graphcheck.runtime.types import ArrayInput, Evaluation, StepRecord, TensorData, TrainRequest
 
 __all__ = [
     "DumpRecord",
@@ -55,6 +55,7 @@ STAGES = (
     "update",
     "inspect",
     "dump",
+    "evaluate",
 )
 
 
@@ -74,9 +75,14 @@ class _Writer:
         self.put(f"I{len(values)}{form}", len(values), *values)
 
 
-def encode_request(request: TrainRequest, method: PteMethod) -> bytes:
-    """The runner's request. Raises UsageError for a request that does not fit the method."""
-    inputs = tuple(i for i, v in enumerate(method.inputs) if method.values[v].kind == "tensor")
+def encode_request(
+    request: TrainRequest, method: PteMethod, evaluation: PteMethod | None = None
+) -> bytes:
+    """The runner's request; `evaluation` is the method that the request evaluates, if it does.
+
+    Raises UsageError for a request that does not fit the method.
+    """
+    inputs = _tensor_inputs(method)
     _check(request, method, inputs)
     out = _Writer()
     out.parts.append(_REQUEST_MAGIC)
@@ -91,12 +97,16 @@ def encode_request(request: TrainRequest, method: PteMethod) -> bytes:
     out.put("i", -1 if request.dump_step is None else request.dump_step)
     out.numbers("i", request.dump_only)
     out.put("d", request.timeout)
+    out.text(str(request.weights or ""))
     out.numbers("i", inputs)
-    out.put("I", len(request.batches))
-    for batch in request.batches:
-        out.put("I", len(batch))
-        for array in batch:
-            _put_array(out, array)
+    _put_batches(out, request.batches)
+    out.text(request.evaluation)
+    out.numbers("I", request.evaluate_after)
+    places = _tensor_inputs(evaluation) if evaluation else ()
+    if evaluation:
+        _check_batches(request.evaluation_batches, evaluation, places)
+    out.numbers("i", places)
+    _put_batches(out, request.evaluation_batches)
     out.put("I", len(method.values))
     for value in method.values:
         out.put("Q", value.nbytes if value.allocation is not None else 0)
@@ -117,7 +127,13 @@ def _check(request: TrainRequest, method: PteMethod, inputs: tuple[int, ...]) ->
         raise UsageError("steps must be 0 or more, and the time limit above 0")
     if not request.batches and (request.steps or request.detect_stale):
         raise UsageError("there is no batch to train on")
-    for number, batch in enumerate(request.batches):
+    _check_batches(request.batches, method, inputs)
+
+
+def _check_batches(
+    batches: Sequence[tuple[ArrayInput, ...]], method: PteMethod, inputs: tuple[int, ...]
+) -> None:
+    for number, batch in enumerate(batches):
         if len(batch) != len(inputs):
             raise UsageError(
                 f"batch {number} has {len(batch)} arrays, "
@@ -130,6 +146,18 @@ def _check(request: TrainRequest, method: PteMethod, inputs: tuple[int, ...]) ->
                     f"input {position} of method {method.name!r} is {value.dtype}"
                     f"{list(value.shape)}, batch {number} gives {array.dtype}{list(array.shape)}"
                 )
+
+
+def _tensor_inputs(method: PteMethod) -> tuple[int, ...]:
+    return tuple(i for i, v in enumerate(method.inputs) if method.values[v].kind == "tensor")
+
+
+def _put_batches(out: _Writer, batches: Sequence[tuple[ArrayInput, ...]]) -> None:
+    out.put("I", len(batches))
+    for batch in batches:
+        out.put("I", len(batch))
+        for array in batch:
+            _put_array(out, array)
 
 
 def _put_array(out: _Writer, array: ArrayInput) -> None:
@@ -211,6 +239,7 @@ class RawTrace:
     findings: list[Finding] = field(default_factory=list)
     inspected: bool = False
     dump: list[DumpRecord] = field(default_factory=list)
+    evaluations: list[Evaluation] = field(default_factory=list)
     failure: FailureRecord | None = None
     loaded: bool = False
     arena_bytes: int = 0
@@ -240,6 +269,9 @@ def decode_trace(data: bytes | mmap.mmap) -> RawTrace:
             trace.inspected = True
         elif tag == b"D":
             trace.dump.append(_dump(cursor))
+        elif tag == b"P":
+            after, batch = cursor.get("II")
+            trace.evaluations.append(Evaluation(after, batch, _tensors(cursor)))
         elif tag == b"F":
             stage, step, instruction, code = cursor.get("BiiI")
             trace.failure = FailureRecord(
@@ -302,9 +334,12 @@ class _Cursor:
 def _step(cursor: _Cursor) -> StepRecord:
     _, loss, seconds = cursor.get("Idd")
     gradients, parameters = _named(cursor), _named(cursor)
+    return StepRecord(loss, gradients, parameters, seconds, _tensors(cursor))
+
+
+def _tensors(cursor: _Cursor) -> tuple[Any, ...]:
     (count,) = cursor.get("I")
-    outputs = tuple(cursor.tensor().array for _ in range(count))
-    return StepRecord(loss, gradients, parameters, seconds, outputs)
+    return tuple(cursor.tensor().array for _ in range(count))
 
 
 def _named(cursor: _Cursor) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from graphcheck.graph.pte import PteMethod, read_pte
+from graphcheck.graph.pte import PteProgram, read_pte
 from graphcheck.process import CommandResult, run_command
 from graphcheck.runtime.answer import explain, read_trace
 from graphcheck.runtime.build import build_runner
@@ -29,15 +29,15 @@ class HostDevice:
 
     def train(self, request: TrainRequest) -> Trace:
         """See `graphcheck.runtime.devices.interface.Device.train`."""
-        method = read_pte(request.program).method(request.method)
-        encode_request(request, method)
+        program = read_pte(request.program)
+        _encoded(request, program)
         runner = build_runner()
         progress(f"training {request.steps} steps in the runtime")
-        trace = _run(runner, request, method)
+        trace = _run(runner, request, program)
         if request.detect_stale and _broke_in_detector(trace):
             # The patterns can bring a kernel down that trusts its memory; training may still run.
             failure = trace.failure
-            again = _run(runner, replace(request, detect_stale=False), method)
+            again = _run(runner, replace(request, detect_stale=False), program)
             note = failure.message if failure is not None else ""
             return replace(again, stale_note=note)
         return trace
@@ -51,10 +51,16 @@ def train(request: TrainRequest) -> Trace:
     return DEVICE.train(request)
 
 
-def _run(runner: Path, request: TrainRequest, method: PteMethod) -> Trace:
+def _encoded(request: TrainRequest, program: PteProgram) -> bytes:
+    evaluation = program.method(request.evaluation) if request.evaluation else None
+    return encode_request(request, program.method(request.method), evaluation)
+
+
+def _run(runner: Path, request: TrainRequest, program: PteProgram) -> Trace:
+    method = program.method(request.method)
     with tempfile.TemporaryDirectory(prefix="graphcheck-") as folder:
         request_file, trace_file = Path(folder) / "request", Path(folder) / "trace"
-        request_file.write_bytes(encode_request(request, method))
+        request_file.write_bytes(_encoded(request, program))
         result: CommandResult = run_command(
             [str(runner), str(request_file), str(trace_file)],
             timeout=request.timeout + _GRACE_SECONDS,

@@ -8,8 +8,8 @@ namespace {
 
 class Dumper : public Inspector {
  public:
-  Dumper(const Request& request, const Program& program, Trace& trace)
-      : Inspector(request, program),
+  Dumper(const Request& request, const Package& package, Trace& trace)
+      : Inspector(request, package),
         trace_(trace),
         only_(request.dump_only.begin(), request.dump_only.end()) {}
 
@@ -82,10 +82,10 @@ class Dumper : public Inspector {
 
 }  // namespace
 
-void dump_step(const Request& request, const Program& program, const Session& training,
+void dump_step(const Request& request, const Package& package, const Session& training,
                std::vector<Array>& batch, Trace& trace) {
   set_stage(Stage::kDump);
-  Dumper dumper(request, program, trace);
+  Dumper dumper(request, package, trace);
   dumper.pass(Stage::kDump, training, batch);
 }
 

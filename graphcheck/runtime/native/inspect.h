@@ -7,11 +7,11 @@
 namespace graphcheck {
 
 // Finds instructions whose outputs depend on what their memory held before; 'I' records.
-void detect_stale(const Request& request, const Program& program, const Session& training,
+void detect_stale(const Request& request, const Package& package, const Session& training,
                   std::vector<Array>& batch, Trace& trace);
 
 // Writes what every instruction (or those asked for) is given and gives; 'D' records.
-void dump_step(const Request& request, const Program& program, const Session& training,
+void dump_step(const Request& request, const Package& package, const Session& training,
                std::vector<Array>& batch, Trace& trace);
 
 }  // namespace graphcheck

@@ -45,10 +45,10 @@ executorch::runtime::Result<OpFunction> resolve(const std::string& op, Arguments
 }  // namespace
 
 // `kernels_` is told to the method of `session_`, so it comes first.
-Inspector::Inspector(const Request& request, const Program& program)
+Inspector::Inspector(const Request& request, const Package& package)
     : request_(request),
       kernels_(stand_ins(request)),
-      session_(program, request.method, Fill::kZero, kernels_) {}
+      session_(package, request.method, Fill::kZero, kernels_) {}
 
 void Inspector::pass(Stage stage, const Session& training, std::vector<Array>& batch) {
   active = this;

@@ -26,7 +26,7 @@ struct Held {
 // of each instruction and may call the runtime's own kernel as often as it likes.
 class Inspector {
  public:
-  Inspector(const Request& request, const Program& program);
+  Inspector(const Request& request, const Package& package);
   virtual ~Inspector() = default;
   Inspector(const Inspector&) = delete;
   Inspector& operator=(const Inspector&) = delete;

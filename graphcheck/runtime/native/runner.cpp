@@ -2,12 +2,17 @@
 // Exit code 0: the trace holds all that was asked. 1: it ends with a failure. 2: wrong request.
 #include <dlfcn.h>
 #include <executorch/extension/data_loader/file_data_loader.h>
+#include <executorch/extension/flat_tensor/flat_tensor_data_map.h>
 #include <executorch/runtime/platform/runtime.h>
 #include <fcntl.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "inspect.h"
 #include "session.h"
@@ -57,18 +62,55 @@ void put_outputs(Record& record, const Method& method, size_t end) {
   for (const auto* output : outputs) put_tensor(record, *output);
 }
 
-void train(Request& request, const Program& program, Session& session, Trace& trace) {
+// The method that shares the weights, run between training steps; 'P' records.
+class Evaluation {
+ public:
+  Evaluation(Request& request, const Package& package, const Session& training, Trace& trace)
+      : request_(request), package_(package), training_(training), trace_(trace) {}
+
+  void after(uint32_t steps) {
+    const auto& wanted = request_.evaluate_after;
+    if (std::find(wanted.begin(), wanted.end(), steps) == wanted.end()) return;
+    set_stage(Stage::kEvaluate);
+    // Loaded when it is first needed, as an app does: this must not touch the trained weights.
+    if (!session_) {
+      session_.emplace(package_, request_.evaluation, request_.fill, no_kernels_, &training_);
+    }
+    uint32_t number = 0;
+    for (auto& batch : request_.evaluation_batches) {
+      session_->set_inputs(request_.evaluation_indices, batch);
+      session_->run(Stage::kEvaluate, [](int32_t) { return -1; });
+      Record record('P');
+      record.put(steps);
+      record.put(number++);
+      put_outputs(record, session_->method(), session_->method().outputs_size());
+      trace_.write(record);
+    }
+  }
+
+ private:
+  const std::vector<Kernel> no_kernels_;
+  Request& request_;
+  const Package& package_;
+  const Session& training_;
+  Trace& trace_;
+  std::optional<Session> session_;
+};
+
+void train(Request& request, const Package& package, Session& session, Trace& trace) {
   Method& method = session.method();
   Training training;
   const bool learns = request.optimizer != Optimizer::kNone;
-  if (learns) training = read_training(program, method, request.method);
+  if (learns) training = read_training(package, method, request.method);
   const size_t outputs = learns ? training.gradients_index : method.outputs_size();
+  Evaluation evaluation(request, package, session, trace);
+  evaluation.after(0);
   for (uint32_t step = 0; step < request.steps; ++step) {
     position.step = static_cast<sig_atomic_t>(step);
     const auto start = Clock::now();
     auto& batch = request.batches[step % request.batches.size()];
     if (request.dump_step == kEveryStep || request.dump_step == static_cast<int32_t>(step)) {
-      dump_step(request, program, session, batch, trace);
+      dump_step(request, package, session, batch, trace);
     }
     session.set_inputs(request.input_indices, batch);
     const auto execution = Clock::now();
@@ -86,6 +128,7 @@ void train(Request& request, const Program& program, Session& session, Trace& tr
     Record rest('O');
     rest.put(seconds_since(start) - executed);
     trace.write(rest);
+    evaluation.after(step + 1);
   }
 }
 
@@ -97,8 +140,19 @@ void run(Request& request, Trace& trace) {
   require(loader.error(), Stage::kProgram);
   const auto program = Program::load(&*loader, Program::Verification::InternalConsistency);
   require(program.error(), Stage::kProgram);
+  std::optional<executorch::extension::FileDataLoader> weights_loader;
+  std::optional<executorch::extension::FlatTensorDataMap> weights;
+  if (!request.weights.empty()) {
+    auto file = executorch::extension::FileDataLoader::from(request.weights.c_str());
+    require(file.error(), Stage::kProgram, "weights");
+    weights_loader.emplace(std::move(*file));
+    auto map = executorch::extension::FlatTensorDataMap::load(&*weights_loader);
+    require(map.error(), Stage::kProgram, "weights");
+    weights.emplace(std::move(*map));
+  }
+  const Package package{*program, weights ? &*weights : nullptr};
   set_stage(Stage::kMethod);
-  Session session(*program, request.method, request.fill);
+  Session session(package, request.method, request.fill);
   uint64_t arena = 0;
   for (const auto& memory : session.memory()) arena += memory.size();
   Record loaded('L');
@@ -106,9 +160,9 @@ void run(Request& request, Trace& trace) {
   loaded.put(static_cast<uint32_t>(session.method().outputs_size()));
   trace.write(loaded);
   if (request.detect_stale) {
-    detect_stale(request, *program, session, request.batches[0], trace);
+    detect_stale(request, package, session, request.batches[0], trace);
   }
-  train(request, *program, session, trace);
+  train(request, package, session, trace);
 }
 
 int serve(const std::string& request_path, const std::string& trace_path) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <executorch/extension/memory_allocator/malloc_memory_allocator.h>
+#include <executorch/runtime/core/named_data_map.h>
 #include <executorch/runtime/executor/method.h>
 #include <executorch/runtime/executor/program.h>
 
@@ -24,6 +25,7 @@ using executorch::runtime::Error;
 using executorch::runtime::EValue;
 using executorch::runtime::Kernel;
 using executorch::runtime::Method;
+using executorch::runtime::NamedDataMap;
 using executorch::runtime::Program;
 using executorch::runtime::Span;
 
@@ -56,18 +58,33 @@ inline uint8_t fill_byte(Fill fill) {
   }
 }
 
+// A program and the weights that are kept beside it, if any. Both outlive what is loaded from it.
+struct Package {
+  const Program& program;
+  const NamedDataMap* weights;
+};
+
 class Session {
  public:
-  // `kernels` are preferred to the runtime's own; they must outlive the session.
-  Session(const Program& program, const std::string& name, Fill fill,
-          const std::vector<Kernel>& kernels = {})
+  // `kernels` are preferred to the runtime's own; they must outlive the session. With `owner`, all
+  // planned memory but the first buffer (activations) is that session's: methods share their state.
+  Session(const Package& package, const std::string& name, Fill fill,
+          const std::vector<Kernel>& kernels = {}, const Session* owner = nullptr)
       : name_(name) {
-    const auto meta = program.method_meta(name.c_str());
+    const auto meta = package.program.method_meta(name.c_str());
     require(meta.error(), Stage::kMethod);
     for (size_t i = 0; i < meta->num_memory_planned_buffers(); ++i) {
       const auto size = meta->memory_planned_buffer_size(i);
       require(size.error(), Stage::kMethod);
       const auto bytes = static_cast<size_t>(*size);
+      if (owner != nullptr && i > 0) {
+        if (i >= owner->spans_.size() || owner->spans_[i].size() != bytes) {
+          throw Failure{Stage::kMethod, Error::InvalidProgram,
+                        name + " does not plan its shared memory as the training method does"};
+        }
+        spans_.push_back(owner->spans_[i]);
+        continue;
+      }
       auto* memory = static_cast<uint8_t*>(operator new(bytes + 1, kAlignment));
       memories_.emplace_back(memory);
       std::memset(memory, fill_byte(fill), bytes);
@@ -75,8 +92,8 @@ class Session {
     }
     planned_.emplace(Span<Span<uint8_t>>{spans_.data(), spans_.size()});
     manager_.emplace(&method_allocator_, &*planned_, &temp_allocator_);
-    auto method = program.load_method(name.c_str(), &*manager_, nullptr, nullptr, nullptr,
-                                      {kernels.data(), kernels.size()});
+    auto method = package.program.load_method(name.c_str(), &*manager_, nullptr, package.weights,
+                                              nullptr, {kernels.data(), kernels.size()});
     require(method.error(), Stage::kMethod);
     method_.emplace(std::move(*method));
     provide_outputs();

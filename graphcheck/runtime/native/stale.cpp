@@ -204,10 +204,10 @@ class StaleDetector : public Inspector {
 
 }  // namespace
 
-void detect_stale(const Request& request, const Program& program, const Session& training,
+void detect_stale(const Request& request, const Package& package, const Session& training,
                   std::vector<Array>& batch, Trace& trace) {
   set_stage(Stage::kInspect);
-  StaleDetector detector(request, program);
+  StaleDetector detector(request, package);
   detector.detect(training, batch);
   detector.write(trace);
   trace.write(Record('J'));

@@ -29,9 +29,9 @@ struct Constants {
   std::vector<std::string> texts;
 };
 
-inline Constants run_constant(const Program& program, const std::string& name) {
+inline Constants run_constant(const Package& package, const std::string& name) {
   try {
-    Session session(program, name, Fill::kZero);
+    Session session(package, name, Fill::kZero);
     session.run(Stage::kMetadata, [](int32_t index) { return index + 1; });
     Constants constants;
     for (size_t i = 0; i < session.method().outputs_size(); ++i) {
@@ -64,12 +64,12 @@ inline const Tensor& output_tensor(const Method& method, size_t index, const std
 
 // Gradients are the outputs from the one index to the other, parameters from there to the end;
 // both take the names in order. Nothing here checks that a name gets its own tensor.
-inline Training read_training(const Program& program, Method& method, const std::string& name) {
+inline Training read_training(const Package& package, Method& method, const std::string& name) {
   set_stage(Stage::kMetadata);
   Training training;
-  const auto gradients = run_constant(program, "__et_training_gradients_index_" + name);
-  const auto parameters = run_constant(program, "__et_training_parameters_index_" + name);
-  const auto names = run_constant(program, "__et_training_fqn_" + name).texts;
+  const auto gradients = run_constant(package, "__et_training_gradients_index_" + name);
+  const auto parameters = run_constant(package, "__et_training_parameters_index_" + name);
+  const auto names = run_constant(package, "__et_training_fqn_" + name).texts;
   if (gradients.numbers.size() != 1 || parameters.numbers.size() != 1) {
     throw Failure{Stage::kMetadata, Error::InvalidProgram, "the indices are not single numbers"};
   }

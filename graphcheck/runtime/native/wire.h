@@ -30,6 +30,7 @@ enum class Stage : uint8_t {
   kUpdate = 7,
   kInspect = 8,
   kDump = 9,
+  kEvaluate = 10,
 };
 
 enum class Fill : uint8_t { kZero = 0, kNan = 1, kJunk = 2 };
@@ -74,8 +75,13 @@ struct Request {
   int32_t dump_step;
   std::vector<int32_t> dump_only;
   double timeout;
+  std::string weights;                 // a file of weights beside the program, "" without one
   std::vector<int32_t> input_indices;  // which inputs of the method the arrays of a batch are
   std::vector<std::vector<Array>> batches;
+  std::string evaluation;                // a method that shares the weights, "" for none
+  std::vector<uint32_t> evaluate_after;  // after how many steps it is run
+  std::vector<int32_t> evaluation_indices;
+  std::vector<std::vector<Array>> evaluation_batches;
   std::vector<Value> values;
   std::vector<Instruction> instructions;
 };
@@ -106,12 +112,13 @@ class RequestReader {
     request.dump_step = get<int32_t>();
     request.dump_only = list<int32_t>();
     request.timeout = get<double>();
+    request.weights = text();
     request.input_indices = list<int32_t>();
-    request.batches.resize(get<uint32_t>());
-    for (auto& batch : request.batches) {
-      batch.resize(get<uint32_t>());
-      for (auto& array : batch) array = this->array();
-    }
+    request.batches = this->batches();
+    request.evaluation = text();
+    request.evaluate_after = list<uint32_t>();
+    request.evaluation_indices = list<int32_t>();
+    request.evaluation_batches = this->batches();
     request.values.resize(get<uint32_t>());
     for (auto& value : request.values) {
       value.capacity = get<uint64_t>();
@@ -155,6 +162,15 @@ class RequestReader {
     const char* from = take(size * sizeof(T));
     std::vector<T> result(size);
     if (size > 0) std::memcpy(result.data(), from, size * sizeof(T));
+    return result;
+  }
+
+  std::vector<std::vector<Array>> batches() {
+    std::vector<std::vector<Array>> result(get<uint32_t>());
+    for (auto& batch : result) {
+      batch.resize(get<uint32_t>());
+      for (auto& array : batch) array = this->array();
+    }
     return result;
   }
 

@@ -1,0 +1,123 @@
+"""Rewriting a graph until nothing in it asks for more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from graphcheck.errors import ModelError
+from graphcheck.export.types import RewriteRecord
+from graphcheck.graph.capture import describe
+from graphcheck.graph.trace import Traced, trace_joint
+from graphcheck.graph.types import JointGraph
+from graphcheck.opset.types import Opset
+from graphcheck.pipeline import consult, run_rules
+from graphcheck.report.types import NotChecked
+from graphcheck.rewrite.apply import Applied
+from graphcheck.rewrite.plan import Choice, Plan
+from graphcheck.rules.interface import Context
+from graphcheck.rules.types import Finding
+from graphcheck.worker import progress
+from graphcheck.workload.types import Workload
+
+__all__ = ["Rewritten", "look", "rewrite", "rewrite_records"]
+
+_ROUNDS = 4
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """A graph after its rewrites, its findings, and what was done.
+
+    `records` are the applied rewrites, each with its module and the reason.
+    """
+
+    traced: Traced
+    graph: JointGraph
+    context: Context
+    findings: tuple[Finding, ...]
+    not_checked: tuple[NotChecked, ...] = ()
+    records: tuple[tuple[Applied, str, str], ...] = ()
+
+
+def rewrite(
+    state: Rewritten,
+    workload: Workload,
+    opset: Opset,
+    choice: Choice,
+    again: Callable[..., Traced] = trace_joint,
+) -> Rewritten:
+    """Rewrite until no finding asks for more; every result is looked at again.
+
+    `again` makes the graph anew from an exported program that had to change before.
+    """
+    if state.traced.no_gradient:
+        names = ", ".join(state.traced.no_gradient)
+        raise ModelError(
+            f"the loss does not depend on {names}",
+            "freeze what does not train: --freeze NAME (a pattern such as 'spare.*' will do)",
+            "GC503",
+        )
+    for _ in range(_ROUNDS):
+        progress("rewriting the joint graph")
+        plan = Plan.of(state.findings, choice)
+        done: list[Applied] = []
+        traced = state.traced
+        exported, forward = plan.rewrite_forward(traced.exported, traced.joint)
+        if any(item.applied for item in forward):
+            traced = again(exported, strict=traced.strict)
+            done += forward
+        else:
+            joint, done = plan.rewrite_joint(traced.joint)
+            traced = replace(traced, joint=joint)
+        applied = [item for item in done if item.applied]
+        if not applied:
+            break
+        records = [*state.records, *(_record(item, plan, state) for item in applied)]
+        state = look(traced, workload, opset, records)
+    return state
+
+
+def look(
+    traced: Traced,
+    workload: Workload,
+    opset: Opset,
+    records: Sequence[tuple[Applied, str, str]] = (),
+) -> Rewritten:
+    """The graph and its findings; `records` are the rewrites made so far."""
+    graph = describe(traced, workload)
+    context, not_checked = consult(graph, opset)
+    findings = run_rules(graph, context)
+    return Rewritten(traced, graph, context, findings, not_checked, tuple(records))
+
+
+def _record(item: Applied, plan: Plan, state: Rewritten) -> tuple[Applied, str, str]:
+    """The applied rewrite, the module it concerns and the finding that asked for it."""
+    finding = plan.reasons.get(item.node)
+    source = next((c.source for c in state.graph.calls if c.node == item.node), None)
+    module = source.module if source else (finding.source.module if finding else "")
+    reason = f"{finding.code}: {finding.message}" if finding else "asked for with --rewrite"
+    return item, module, reason
+
+
+def rewrite_records(records: Sequence[tuple[Applied, str, str]]) -> tuple[RewriteRecord, ...]:
+    """One record for each rewrite, with all its modules and reasons."""
+    counts = Counter(item.rewrite.name for item, _, _ in records)
+    found = []
+    for name in sorted(counts):
+        own = [record for record in records if record[0].rewrite.name == name]
+        rewrite = own[0][0].rewrite
+        found.append(
+            RewriteRecord(
+                name=name,
+                op=rewrite.op,
+                count=counts[name],
+                modules=tuple(dict.fromkeys(module for _, module, _ in own if module)),
+                reason="; ".join(dict.fromkeys(reason for _, _, reason in own)),
+                formula=rewrite.formula,
+                exact=rewrite.exact,
+                growth=sum(item.growth for item, _, _ in own),
+            )
+        )
+    return tuple(found)
