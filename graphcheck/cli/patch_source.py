@@ -36,10 +36,11 @@ _PatchesOption = Annotated[
 
 
 def add_source_commands(app: typer.Typer) -> None:
-    """Add list, status, apply, revert and diff."""
-    for function in (list_patches, status, apply, revert, diff):
-        name = "list" if function is list_patches else function.__name__
-        app.command(name)(function)
+    """Add list, status, apply, revert, diff and cmake-dir."""
+    for function in (status, apply, revert, diff):
+        app.command(function.__name__)(function)
+    app.command("list")(list_patches)
+    app.command("cmake-dir")(cmake_dir)
 
 
 def list_patches(patches: _PatchesOption = None, as_json: JsonOption = False) -> int:
@@ -52,6 +53,14 @@ def list_patches(patches: _PatchesOption = None, as_json: JsonOption = False) ->
         return ExitCode.OK
     rows = [(p.id, p.project, p.affected, " + ".join(_ways(p)), p.title) for p in known]
     emit(table(("id", "project", "affected", "as", "title"), rows, look()))
+    return ExitCode.OK
+
+
+def cmake_dir() -> int:
+    """Print the folder to give to CMake's add_subdirectory; `cmake/` in it has the modules."""
+    from graphcheck.resources import patches_dir
+
+    emit_line(str(patches_dir()))
     return ExitCode.OK
 
 

@@ -15,6 +15,7 @@ from graphcheck.files import write_atomic
 from graphcheck.opset.library import MANIFEST_SCHEMA, list_kernels, manifest_of
 from graphcheck.patch.library.sources import common_sources, kernel_sources
 from graphcheck.patch.library.targets import Target, find_target
+from graphcheck.resources import patches_dir
 from graphcheck.runtime.toolchain import compile_library
 from graphcheck.worker import progress
 
@@ -80,6 +81,8 @@ def build_library(output: Path, *, ops: Sequence[str] = (), target: str = "host"
             "sources": list(sources),
         }
         os.replace(made, library)
+        config = patches_dir() / "cmake" / "graphcheck_kernels-config.cmake"
+        write_atomic(output / config.name, config.read_bytes())
         write_atomic(manifest, json.dumps(body, indent=2) + "\n")
     told = [line.split("\t", 1) for line in listing.report.splitlines()]
     return BuiltLibrary(
