@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -93,3 +94,19 @@ def test_the_steps_of_the_workflow(tmp_path: Path, environment: dict[str, str]) 
     assert "14 files changed" in told["Patch the kernels"]
     assert "13 applied" in told["Every patch is there"]
     assert (tmp_path / "stamp.json").is_file()
+
+
+def test_the_commands_of_the_readme(tmp_path: Path, environment: dict[str, str]) -> None:
+    readme = (ROOT / "README.md").read_text()
+    tree = tmp_path / "third-party" / "executorch"
+    shutil.copytree(TREE, tree)
+    commands = re.findall(r"^\$ (graphcheck patch \w+ --source .*)$", readme, re.M)
+    assert [command.split()[2] for command in commands] == ["status", "apply", "revert"]
+    for command in commands:
+        done = subprocess.run(
+            command.split(), cwd=tmp_path, env=environment, capture_output=True, timeout=120
+        )
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "patched.json").is_file()
+    for path in TREE.rglob("*.cpp"):
+        assert (tree / path.relative_to(TREE)).read_bytes() == path.read_bytes()
