@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,9 @@ from graphcheck.workload.types import Workload
 __all__ = ["reference_trace"]
 
 
-def reference_trace(card: Card, workload: Workload, program: bytes, options: ExportOptions) -> Card:
+def reference_trace(
+    card: Card, workload: Workload, program: Path, weights: Path | None, options: ExportOptions
+) -> Card:
     """The card with losses and gradient norms of the first steps, run on the device.
 
     Raises GraphcheckError when the program does not run.
@@ -25,20 +26,18 @@ def reference_trace(card: Card, workload: Workload, program: bytes, options: Exp
     import numpy as np
 
     batches = device_batches(workload)
-    with tempfile.TemporaryDirectory(prefix="graphcheck-") as folder:
-        path = Path(folder) / "model.pte"
-        path.write_bytes(program)
-        trace = device(options.device).train(
-            TrainRequest(
-                program=path,
-                batches=batches,
-                steps=options.reference_steps,
-                learning_rate=options.learning_rate,
-                optimizer=options.optimizer,
-                kernel_libraries=tuple(Path(name) for name in options.kernel_libraries),
-                timeout=options.timeout,
-            )
+    trace = device(options.device).train(
+        TrainRequest(
+            program=program,
+            weights=weights,
+            batches=batches,
+            steps=options.reference_steps,
+            learning_rate=options.learning_rate,
+            optimizer=options.optimizer,
+            kernel_libraries=tuple(Path(name) for name in options.kernel_libraries),
+            timeout=options.timeout,
         )
+    )
     if trace.failure is not None:
         raise GraphcheckError(f"the exported program does not run: {trace.failure.message}")
     steps = tuple(

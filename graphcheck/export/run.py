@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,11 +12,18 @@ from graphcheck.errors import ModelError, UsageError
 from graphcheck.export.card import first_card, write_export
 from graphcheck.export.draws import with_draws_as_inputs
 from graphcheck.export.freeze import freeze_
+from graphcheck.export.inference import (
+    METHOD,
+    Prediction,
+    inference_facts,
+    inference_method,
+    prove_inference,
+)
 from graphcheck.export.layout import contiguous_, contiguous_requests_, wants_default_layout
 from graphcheck.export.reference import reference_trace
 from graphcheck.export.rewriting import look, rewrite
 from graphcheck.export.swap import swap_
-from graphcheck.export.types import ExportOptions, ExportResult, RandomInput
+from graphcheck.export.types import Card, ExportOptions, ExportResult, RandomInput
 from graphcheck.graph.capture import exported_program, joint_program, trace
 from graphcheck.graph.precheck import precheck
 from graphcheck.graph.trace import Traced
@@ -26,7 +34,8 @@ from graphcheck.rewrite.metadata import correct
 from graphcheck.rewrite.plan import Choice
 from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.types import Finding, Severity
-from graphcheck.runtime.lower import lower
+from graphcheck.runtime.lower import Lowered, lower
+from graphcheck.runtime.placement import Placement
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
@@ -60,6 +69,8 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
         workload, traced, layouts = _row_major(workload, traced)
         state = look(traced, workload, opset) if layouts else state
     rewritten = rewrite(state, workload, opset, choice)
+    prediction = Prediction.of(workload) if options.with_inference else None
+    inference = inference_method(prediction, opset, choice) if prediction else None
     draws: tuple[RandomInput, ...] = ()
     if options.deterministic_dropout:
         workload, traced, draws = with_draws_as_inputs(
@@ -68,10 +79,25 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
         if draws:
             rewritten = look(traced, workload, opset, rewritten.records)
     standing = [f for f in rewritten.findings if _stands(f)]
+    if inference:
+        # Nothing of it reaches a parameter, so that what is a note there is wrong here.
+        standing += [f for f in inference.findings if f.family in _STANDING and not f.mitigated]
     if standing:
         return _refused(options, standing)
+    joint = rewritten.traced.joint
     lowered = lower(
-        workload, traced=rewritten.traced, passes=initial_state_passes(rewritten.traced.joint)
+        workload,
+        traced=rewritten.traced,
+        passes=initial_state_passes(joint),
+        placement=Placement(
+            methods={METHOD: inference.traced.joint} if inference else {},
+            trained=frozenset(
+                spec.target
+                for spec in joint.graph_signature.output_specs
+                if spec.kind.name == "GRADIENT_TO_PARAMETER"
+            ),
+            external=options.external_weights,
+        ),
     )
     if lowered.program is None:
         failure = lowered.failure
@@ -104,9 +130,10 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     if options.deterministic_dropout and not draws:
         nothing = "--deterministic-dropout: the model draws no random number; nothing was changed"
         card = replace(card, remarks=(*card.remarks, nothing))
+    if inference:
+        card = replace(card, inference=inference_facts(lowered, inference))
     if options.prove:
-        progress("recording the reference trace")
-        card = reference_trace(card, workload, corrected, options)
+        card = _recorded(card, workload, lowered, prediction, options)
     if verdict is not None:
         card = replace(
             card,
@@ -118,6 +145,26 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
             },
         )
     return write_export(output, lowered, card, workload, options, verdict)
+
+
+def _recorded(
+    card: Card,
+    workload: Workload,
+    lowered: Lowered,
+    prediction: Prediction | None,
+    options: ExportOptions,
+) -> Card:
+    """The card with its reference trace, and the inference method proven, run on the device."""
+    with tempfile.TemporaryDirectory(prefix="graphcheck-") as folder:
+        program, weights = lowered.write(Path(folder))
+        progress("recording the reference trace")
+        card = reference_trace(card, workload, program, weights, options)
+        if prediction and card.inference:
+            proven = prove_inference(
+                card.inference, prediction, workload, program, weights, options
+            )
+            card = replace(card, inference=proven)
+    return card
 
 
 def _remarks(problems: Iterable[ModelError], findings: Iterable[Finding]) -> tuple[str, ...]:

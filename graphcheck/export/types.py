@@ -13,6 +13,7 @@ __all__ = [
     "Card",
     "ExportOptions",
     "ExportResult",
+    "Inference",
     "InputFact",
     "RandomInput",
     "RewriteRecord",
@@ -29,6 +30,8 @@ class ExportOptions(ValidateOptions):
     module swaps, `rewrite` and `no_rewrite` names of rewrites or ops to use always or never.
     `prove` asks for the parity check on this machine; `reference_steps` is the length of the
     trace in the card. `deterministic_dropout` makes the random draws inputs of the program.
+    `external_weights` keeps the weights in a file beside it; `with_inference` adds a method that
+    predicts.
     """
 
     output: str = ""
@@ -39,6 +42,8 @@ class ExportOptions(ValidateOptions):
     prove: bool = True
     reference_steps: int = 5
     deterministic_dropout: bool = False
+    external_weights: bool = False
+    with_inference: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,30 @@ class RandomInput:
 
 
 @dataclass(frozen=True)
+class Inference:
+    """The method that predicts, in eval mode, with the weights that `forward` trains.
+
+    Weights and running statistics lie in planned memory number `shared_memory` (of `shared_bytes`)
+    of both methods: an app gives both the same buffer, and loads `forward` first, for that one
+    brings the initial weights. `arena_bytes` are the method's own beside. The errors are relative
+    to the largest entry of the prediction, before training and after `steps` steps; `moved` is how
+    far these steps moved it. None where nothing was run.
+    """
+
+    method: str
+    inputs: tuple[InputFact, ...]
+    outputs: int
+    shared_memory: int
+    shared_bytes: int
+    arena_bytes: int
+    rewrites: tuple[RewriteRecord, ...] = ()
+    steps: int = 0
+    error_before: float | None = None
+    error_after: float | None = None
+    moved: float | None = None
+
+
+@dataclass(frozen=True)
 class TraceStep:
     """One step of the reference trace: the loss and the L2 norm of each gradient."""
 
@@ -117,7 +146,8 @@ class Card:
     this machine, so that a test on a device can assert on it. The example inputs it took are in
     `reference_inputs_file`, one after the other, raw, little-endian and row-major, in the order,
     dtype and shape of `inputs`; `reference_inputs` are their sha256. With `random_inputs` the file
-    holds `reference_input_sets` such sets, one after the other, and step k takes set k.
+    holds `reference_input_sets` such sets, one after the other, and step k takes set k. `weights`
+    is the file of weights beside the program, if they are not inside.
     """
 
     program: str
@@ -147,6 +177,7 @@ class Card:
     reference_inputs: tuple[str, ...] = ()
     reference: tuple[TraceStep, ...] = ()
     random_inputs: tuple[RandomInput, ...] = ()
+    inference: Inference | None = None
     weights: str = ""
     weights_bytes: int = 0
     weights_sha256: str = ""

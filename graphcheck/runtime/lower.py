@@ -12,6 +12,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from graphcheck.errors import ModelError
@@ -20,7 +21,7 @@ from graphcheck.graph.facts import tied_parameters
 from graphcheck.graph.provenance import Provenance
 from graphcheck.graph.trace import Traced
 from graphcheck.graph.types import Source
-from graphcheck.runtime.placement import WEIGHTS_TAG, Placement, placement_pass, share_state_
+from graphcheck.runtime.placement import WEIGHTS_TAG, Placement, place_, share_state_
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
@@ -99,6 +100,15 @@ class Lowered:
     emitted: Any = None
     ir_checked: bool = True
     notes: list[str] = field(default_factory=list)
+
+    def write(self, folder: Path) -> tuple[Path, Path | None]:
+        """Write program and weights into a folder; the path of the weights if they are external."""
+        program, weights = folder / "model.pte", folder / "model.ptd"
+        program.write_bytes(self.program or b"")
+        if self.weights is None:
+            return program, None
+        weights.write_bytes(self.weights)
+        return program, weights
 
     @property
     def failure(self) -> StageFailure | None:
@@ -264,8 +274,7 @@ def _to_program(
     progress("lowering: to_executorch")
     try:
         config = ExecutorchBackendConfig(passes=passes)
-        if not placement.usual:
-            config.memory_planning_pass = placement_pass(placement)
+        place_(config, placement, joint)
         final = program.to_executorch(config=config)
         lowered.program = bytes(final.buffer)
         if placement.external:

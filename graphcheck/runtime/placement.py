@@ -10,11 +10,11 @@ the training.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["WEIGHTS_TAG", "Placement", "placement_pass", "share_state_"]
+__all__ = ["WEIGHTS_TAG", "Placement", "place_", "share_state_"]
 
 WEIGHTS_TAG = "weights"
 """Name of the set of external tensors; a program refers to a tensor by its own name alone."""
@@ -40,10 +40,6 @@ class Placement:
     trained: frozenset[str] = frozenset()
     external: bool = False
 
-    @property
-    def usual(self) -> bool:
-        return not self.methods and not self.external
-
 
 def share_state_(edge_program: Any, names: frozenset[str]) -> None:
     """Turn the named parameters of a method, as `to_edge` gives it, into buffers, in place.
@@ -58,8 +54,55 @@ def share_state_(edge_program: Any, names: frozenset[str]) -> None:
             spec.kind, spec.persistent = InputKind.BUFFER, True
 
 
-def placement_pass(placement: Placement) -> Any:
-    """The memory planning pass for `ExecutorchBackendConfig.memory_planning_pass`."""
+def place_(config: Any, placement: Placement, joint: Any) -> None:
+    """Change an `ExecutorchBackendConfig` so that weights and state go where they should, in place.
+
+    `joint` is the program of `forward`.
+    """
+    if placement.external:
+        config.passes = [*config.passes, *_external_passes([joint, *placement.methods.values()])]
+    if placement.external or placement.methods:
+        config.memory_planning_pass = _placement_pass(placement)
+
+
+def _external_passes(programs: Iterable[Any]) -> list[Any]:
+    """What weights outside of the program need before memory is planned.
+
+    A view of a weight would be written as another external tensor of that name, of another shape:
+    the emitter refuses it. So such a view is one of a copy.
+    """
+    names = frozenset(
+        name
+        for program in programs
+        for name in (
+            *program.graph_signature.inputs_to_parameters,
+            *program.graph_signature.inputs_to_buffers,
+        )
+    )
+
+    def copy_viewed_weights(graph_module: Any) -> Any:
+        from executorch.exir.dialects._ops import ops
+        from torch.fx.passes.infra.pass_base import PassResult
+
+        changed = False
+        for node in list(graph_module.graph.nodes):
+            viewed = node.args[0] if node.target == ops.edge.aten.view_copy.default else None
+            if viewed is None or viewed.op != "placeholder" or viewed.name not in names:
+                continue
+            with graph_module.graph.inserting_before(node):
+                copied = graph_module.graph.call_function(
+                    ops.edge.dim_order_ops._clone_dim_order.default, (viewed,)
+                )
+            copied.meta = {"val": viewed.meta["val"]}
+            node.replace_input_with(viewed, copied)
+            changed = True
+        graph_module.recompile()
+        return PassResult(graph_module, changed)
+
+    return [copy_viewed_weights]
+
+
+def _placement_pass(placement: Placement) -> Any:
     from executorch.exir.passes import MemoryPlanningPass
 
     share = bool(placement.methods)
@@ -87,7 +130,10 @@ def placement_pass(placement: Placement) -> Any:
                 node.meta.pop(_INITIAL, None)
             if share and node.meta.pop(_TRAINED, False):
                 self.trained[name] = {node.meta["spec"]}
-            if placement.external and (trains or name not in self._shared()):
+            # The emitter writes a mutated buffer once more where it is written to, and then without
+            # a tag: its initial state stays in the program.
+            written = name in signature.buffers_to_mutate.values()
+            if placement.external and not written and (trains or name not in self._shared()):
                 node.meta[_TAG] = WEIGHTS_TAG
 
         def _shared(self) -> set[str]:

@@ -110,10 +110,10 @@ class _Run:
             self.ladder.failed("load", error.message)
             return self._not_run(error.message)
         with tempfile.TemporaryDirectory(prefix="graphcheck-") as folder:
-            program = Path(folder) / "model.pte"
-            program.write_bytes(lowered.program)
+            program, weights = lowered.write(Path(folder))
             request = TrainRequest(
                 program=program,
+                weights=weights,
                 batches=batches,
                 steps=self.options.steps,
                 learning_rate=self.options.learning_rate,

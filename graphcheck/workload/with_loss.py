@@ -61,6 +61,8 @@ def _wrapper(
             self.model = module
             # A loss with parameters of its own becomes a submodule here.
             self.criterion = finish
+            # How many positional arguments are the model's; None when it makes the loss itself.
+            self.predicts: int | None = None
 
         def forward(self, *args: Any, **kwargs: Any) -> Any:
             return self.criterion(self.model(*args[:count], **kwargs), *args[count:])
@@ -95,7 +97,9 @@ def with_loss(
             name = f"loss_{name}"
         targets[index] = name
         taken.add(name)
-    return _wrapper(module, [*names, *targets], list(keywords), loss, len(inputs))
+    wrapper = _wrapper(module, [*names, *targets], list(keywords), loss, len(inputs))
+    wrapper.predicts = len(inputs)
+    return wrapper
 
 
 def detach_others(module: Any, inputs: Sequence[Any], keywords: Sequence[str]) -> Any:

@@ -17,7 +17,7 @@ from graphcheck.errors import ExitCode
 from graphcheck.report.words import some_of
 
 if TYPE_CHECKING:
-    from graphcheck.export.types import ExportResult
+    from graphcheck.export.types import ExportResult, Inference
 
 __all__ = ["VERB", "export"]
 
@@ -54,6 +54,16 @@ DropoutOption = Annotated[
         "--deterministic-dropout", help="Take random draws (dropout masks) as extra inputs."
     ),
 ]
+WeightsOption = Annotated[
+    bool,
+    typer.Option("--external-weights", help="Keep the weights in a file beside it (.ptd)."),
+]
+InferenceOption = Annotated[
+    bool,
+    typer.Option(
+        "--with-inference", help="Add a method that predicts with the weights being trained."
+    ),
+]
 
 
 def export(
@@ -64,6 +74,8 @@ def export(
     rewrite: RewriteOption = None,
     no_rewrite: NoRewriteOption = None,
     deterministic_dropout: DropoutOption = False,
+    external_weights: WeightsOption = False,
+    with_inference: InferenceOption = False,
     prove: ValidateOption = True,
     steps: StepsOption = None,
     learning_rate: RateOption = None,
@@ -122,6 +134,8 @@ def export(
         rewrite=tuple(rewrite or ()),
         no_rewrite=tuple(no_rewrite or ()),
         deterministic_dropout=deterministic_dropout,
+        external_weights=external_weights,
+        with_inference=with_inference,
         prove=prove,
     )
     with Progress(-1 if quiet else verbose) as progress:
@@ -166,6 +180,8 @@ def tell(result: ExportResult, *, quiet: bool = False) -> None:
                 f"random input {draw.name}: {draw.dtype}[{shape}], {draw.distribution}, "
                 f"for {draw.module}"
             )
+        if card.inference is not None:
+            emit_line(f"inference: {_told_inference(card.inference)}")
         for remark in card.remarks:
             emit_line(f"mind: {remark}")
         for guess in card.guesses:
@@ -187,9 +203,27 @@ def tell(result: ExportResult, *, quiet: bool = False) -> None:
             kind = "exact" if mend.exact else "not exact"
             emit_line(f"    {mend.kind} {mend.name}, {kind}: {mend.description}")
     if result.written:
-        emit_line(f"wrote {' and '.join(result.written)}")
+        *first, last = result.written
+        emit_line(f"wrote {', '.join(first)} and {last}")
     else:
         complain(f"{result.target}: nothing was written: {result.failure}", result.hint)
+
+
+def _told_inference(inference: Inference) -> str:
+    inputs = ", ".join(
+        f"{i.name} {i.dtype}[{','.join(map(str, i.shape))}]" for i in inference.inputs
+    )
+    shared = (
+        f"method {inference.method}({inputs}) in eval mode shares planned memory "
+        f"{inference.shared_memory} with forward"
+    )
+    if inference.error_before is None or inference.error_after is None:
+        return f"{shared}; NOT CHECKED (--no-validate)"
+    return (
+        f"{shared}; off by {inference.error_before:.1e} of its largest entry before training and "
+        f"{inference.error_after:.1e} after {inference.steps} steps, which moved it by "
+        f"{inference.moved:.1e}"
+    )
 
 
 def _some(names: Sequence[str]) -> str:

@@ -1,0 +1,77 @@
+"""The files of an export are written as one set, and what the command says of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphcheck.cli.verbs.export import tell
+from graphcheck.export.types import Card, ExportResult, Inference, InputFact, RandomInput
+from graphcheck.files import write_set
+
+
+def test_all_or_none(tmp_path) -> None:
+    (tmp_path / "a").write_text("old")
+    (tmp_path / "b").mkdir()
+    with pytest.raises(OSError):
+        write_set({tmp_path / "a": "new", tmp_path / "c": b"new", tmp_path / "b": "new"})
+    assert (tmp_path / "a").read_text() == "old"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
+    write_set({tmp_path / "a": "new", tmp_path / "c": b"new"})
+    assert (tmp_path / "a").read_text() == (tmp_path / "c").read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
+
+
+def card(**more) -> Card:
+    return Card(
+        program="x.pte",
+        program_bytes=1,
+        program_sha256="",
+        target="x.py",
+        versions={},
+        opset="",
+        kernels=("aten::add.out",),
+        arena_bytes=2_000_000,
+        inputs=(),
+        parameters=("a",),
+        **more,
+    )
+
+
+def test_words(capsys) -> None:
+    inference = Inference(
+        method="predict",
+        inputs=(InputFact("x", "float32", (4, 6)),),
+        outputs=1,
+        shared_memory=2,
+        shared_bytes=64,
+        arena_bytes=32,
+        steps=2,
+        error_before=1e-7,
+        error_after=2e-7,
+        moved=0.5,
+    )
+    drawn = RandomInput("draw_0", "float32", (4, 5), "uniform", "drop")
+    result = ExportResult(
+        "x.py",
+        ("x.pte", "x.ptd", "x.card.json"),
+        card=card(random_inputs=(drawn,), inference=inference),
+    )
+    tell(result)
+    assert capsys.readouterr().out == (
+        "random input draw_0: float32[4,5], uniform, for drop\n"
+        "inference: method predict(x float32[4,6]) in eval mode shares planned memory 2 with "
+        "forward; off by 1.0e-07 of its largest entry before training and 2.0e-07 after 2 steps, "
+        "which moved it by 5.0e-01\n"
+        "parity with eager over 0 steps: NOT CHECKED (--no-validate)\n"
+        "1 kernels, 1 trainable parameters, arena 2.0 MB\n"
+        "wrote x.pte, x.ptd and x.card.json\n"
+    )
+
+
+def test_an_inference_method_that_was_not_run_is_not_checked(capsys) -> None:
+    facts = Inference("predict", (), 1, 2, 64, 32)
+    tell(ExportResult("x.py", ("x.pte", "x.card.json"), card=card(inference=facts)))
+    assert (
+        "inference: method predict() in eval mode shares planned memory 2 with forward; "
+        "NOT CHECKED (--no-validate)\n"
+    ) in capsys.readouterr().out
