@@ -25,6 +25,7 @@ _CODES = {
     "bfloat16": 15,
 }
 """ExecuTorch's numbers of dtypes."""
+_NOTHING = TensorFact("uint8", (0,), (1,), (0,))
 
 
 def schema_name(call: OpCall) -> str:
@@ -71,6 +72,11 @@ def kernel_key(call: OpCall) -> str | None:
     """
     tensors = [value for value in call.arguments.values() if isinstance(value, TensorFact)]
     outputs = list(call.outputs)
+    mask = call.arguments.get("output_mask")
+    if isinstance(mask, (list, tuple)) and len(outputs) == sum(map(bool, mask)):
+        # For a result that is not wanted, lowering puts an empty tensor of bytes.
+        wanted = iter(outputs)
+        outputs = [next(wanted) if keep else _NOTHING for keep in mask]
     parts = []
     for fact in (*tensors, *outputs, *(outputs if len(outputs) == 1 else ())):
         code = _CODES.get(fact.dtype)

@@ -116,9 +116,13 @@ def compile_library(
 ) -> None:
     """Compile a kernel library: loaded into a process, it registers in the runtime there.
 
-    Raises DeviceError with the compiler's first error.
+    The runtime's thread pool is linked where it is beside the runtime. Raises DeviceError with
+    the compiler's first error.
     """
-    _compile(compiler, sources, output, libraries, extra, ["-shared", "-lexecutorch"])
+    link = ["-shared", "-lexecutorch"]
+    if (libraries.library_dir / "libexecutorch_threadpool.so").is_file():
+        link += ["-Wl,--no-as-needed", "-lexecutorch_threadpool"]
+    _compile(compiler, sources, output, libraries, extra, link)
 
 
 def compile_stub(compiler: Compiler, output: Path) -> None:

@@ -103,20 +103,21 @@ void Probe::integers(std::vector<int64_t> list) {
   values_.emplace_back(&*kept.boxed);
 }
 
-void Probe::tensors(const std::vector<int>& given) {
+void Probe::flags(std::initializer_list<bool> list) {
   List& kept = lists_.emplace_back();
-  for (const int index : given) {
-    if (index < 0) {
-      kept.values.emplace_back();
-    } else {
-      kept.values.emplace_back(Tensor(&*tensors_[static_cast<size_t>(index)].impl));
-    }
-  }
-  kept.tensors.resize(given.size() + 1);
-  for (auto& value : kept.values) kept.pointers.push_back(&value);
-  kept.pointers.push_back(nullptr);
-  kept.boxed_tensors.emplace(kept.pointers.data(), kept.tensors.data(),
-                             static_cast<int>(given.size()));
+  size_t count = 0;
+  for (const bool value : list) kept.flags[count++] = value;
+  kept.boxed_flags.emplace(kept.flags, count);
+  values_.emplace_back(&*kept.boxed_flags);
+}
+
+void Probe::list_of(ScalarType type, std::vector<int32_t> sizes, std::vector<double> values) {
+  tensor(type, std::move(sizes), std::move(values));
+  List& kept = lists_.emplace_back();
+  kept.values.push_back(values_.back());
+  kept.pointers.push_back(&kept.values.back());
+  kept.boxed_tensors.emplace(kept.pointers.data(), kept.tensors, 1);
+  values_.pop_back();
   values_.emplace_back(&*kept.boxed_tensors);
 }
 

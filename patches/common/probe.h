@@ -13,7 +13,7 @@ class Probe {
  public:
   Probe(OpFunction stock, OpFunction own) : stock_(stock), own_(own) {}
 
-  // Numbers go on from the last one given, so that a few describe a long row: see `fill`.
+  // The numbers are repeated until the tensor is full.
   void tensor(ScalarType type, std::vector<int32_t> sizes, std::vector<double> values);
   // An output, full of NaN (of zeros for integers) before each run.
   void output(ScalarType type, std::vector<int32_t> sizes);
@@ -22,8 +22,9 @@ class Probe {
   void number(double value) { values_.emplace_back(value); }
   void flag(bool value) { values_.emplace_back(value); }
   void integers(std::vector<int64_t> list);
-  // A list of tensors, of those given so far from `first` on (an operator's `Tensor?[]`).
-  void tensors(const std::vector<int>& given);
+  void flags(std::initializer_list<bool> list);
+  // A list of one tensor (an operator's `Tensor?[]`).
+  void list_of(ScalarType type, std::vector<int32_t> sizes, std::vector<double> values);
   // Runs the call on both, and forgets it. `tolerance` is relative to the largest value.
   void run(double tolerance);
   // Runs the call on the runtime's kernel alone, and lets `right` look at what it wrote.
@@ -43,7 +44,9 @@ class Probe {
     std::vector<EValue> values;
     std::vector<EValue*> pointers;
     std::vector<int64_t> integers;
-    std::vector<std::optional<Tensor>> tensors;
+    std::optional<Tensor> tensors[2];
+    bool flags[8];
+    std::optional<ArrayRef<bool>> boxed_flags;
     std::optional<executorch::runtime::BoxedEvalueList<int64_t>> boxed;
     std::optional<executorch::runtime::BoxedEvalueList<std::optional<Tensor>>> boxed_tensors;
   };

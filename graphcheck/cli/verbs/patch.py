@@ -40,11 +40,18 @@ def build(
             help="The installed runtime, arm64 Linux, or an ExecuTorch install or source tree.",
         ),
     ] = "host",
+    fast: Annotated[
+        bool,
+        typer.Option("--fast", help="Replace convolutions that are right, too, by faster ones."),
+    ] = False,
 ) -> int:
-    """Build the drop-in kernel library; --kernel-library of the other verbs takes it."""
+    """Build the drop-in kernel library; --kernel-library of the other verbs takes it.
+
+    A kernel stays out of a runtime whose own is right, as found when the library is loaded.
+    """
     from graphcheck.patch.library.build import build_library
 
-    built = build_library(output, ops=tuple(op or ()), target=target)
+    built = build_library(output, ops=tuple(op or ()), target=target, fast=fast)
     rows = [
         (name, "as the missing operator's kernel" if count == 1 else f"for {count} signatures")
         for name, count in built.registered.items()

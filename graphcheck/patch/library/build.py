@@ -23,6 +23,7 @@ __all__ = ["LIBRARY_NAME", "BuiltLibrary", "build_library", "compile_kernels"]
 
 LIBRARY_NAME = "libgraphcheck_kernels.so"
 _FLAGS = ("-O3", "-fvisibility=hidden", "-DNDEBUG")
+_FAST = "-DGRAPHCHECK_FAST_CONVOLUTION"
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,13 @@ class BuiltLibrary:
     left_out: dict[str, str]
 
 
-def build_library(output: Path, *, ops: Sequence[str] = (), target: str = "host") -> BuiltLibrary:
+def build_library(
+    output: Path, *, ops: Sequence[str] = (), target: str = "host", fast: bool = False
+) -> BuiltLibrary:
     """Build the library of the kernels `ops` (all by default) into the folder `output`.
 
-    `target` is host (the installed wheel), aarch64-linux, or the folder of an ExecuTorch install
+    With `fast`, convolutions that the runtime computes right are replaced, too, for their speed;
+    the order of their sums is then another. `target` is host (the installed wheel), aarch64-linux, or the folder of an ExecuTorch install
     or source tree. What the manifest tells of another target is what the same kernels register
     on this machine.
 
@@ -63,12 +67,13 @@ def build_library(output: Path, *, ops: Sequence[str] = (), target: str = "host"
     with tempfile.TemporaryDirectory(prefix=".graphcheck-", dir=output) as work:
         made = Path(work) / LIBRARY_NAME
         progress(f"compiling {len(sources)} kernels for {found.name}")
-        compile_kernels(made, sources, found)
+        extra = (_FAST,) if fast else ()
+        compile_kernels(made, sources, found, extra)
         here = made
         if not found.runs_here:
             progress("compiling the same kernels for this machine, to list what they register")
             here = Path(work) / f"here-{LIBRARY_NAME}"
-            compile_kernels(here, sources, find_target("host"))
+            compile_kernels(here, sources, find_target("host"), extra)
         listing = list_kernels(here)
         library = output / LIBRARY_NAME
         manifest = manifest_of(library)
@@ -79,6 +84,7 @@ def build_library(output: Path, *, ops: Sequence[str] = (), target: str = "host"
             "sha256": hashlib.sha256(made.read_bytes()).hexdigest(),
             "kernels": {name: sorted(keys) for name, keys in sorted(listing.kernels.items())},
             "sources": list(sources),
+            "fast": fast,
         }
         os.replace(made, library)
         config = patches_dir() / "cmake" / "graphcheck_kernels-config.cmake"
