@@ -53,6 +53,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     cannot be used, ModelError for a model that cannot be traced.
     """
     output = _checked_output(options.output)
+    _check_preference(options)
     opset = with_libraries(load(options.opset or "installed"), options.kernel_libraries)
     problems = precheck(workload)
     for problem in problems:
@@ -60,7 +61,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
             raise problem
     workload, swaps = swap_(workload, options.swaps)
     frozen = freeze_(workload, options.freeze)
-    choice = Choice(options.rewrite, options.no_rewrite)
+    choice = Choice(options.rewrite, options.no_rewrite, options.prefer == "patch")
     with cumulative_average():
         traced = trace(workload)
     state = look(traced, workload, opset)
@@ -125,7 +126,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     card = first_card(
         workload, options, output, lowered, rewritten, opset, frozen, layouts + corrections
     )
-    card = replace(card, swaps=swaps, random_inputs=draws)
+    card = replace(card, swaps=swaps, random_inputs=draws, patched=_patched(rewritten.findings))
     card = replace(card, remarks=_remarks(problems, rewritten.findings))
     if options.deterministic_dropout and not draws:
         nothing = "--deterministic-dropout: the model draws no random number; nothing was changed"
@@ -176,6 +177,27 @@ def _remarks(problems: Iterable[ModelError], findings: Iterable[Finding]) -> tup
         if finding.severity is not Severity.NOTE and finding.code not in _CORRECTED
     ]
     return tuple(told)
+
+
+def _patched(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """What a kernel library must run, for the runtime's own kernel is missing or wrong."""
+    return tuple(
+        f"{finding.mitigated}: {finding.subject} ({finding.module})"
+        for finding in deduplicate(findings)
+        if finding.mitigated and finding.family in _STANDING
+    )
+
+
+def _check_preference(options: ExportOptions) -> None:
+    if options.prefer not in ("patch", "rewrite"):
+        raise UsageError(
+            f"no such preference: {options.prefer!r}", "use --prefer rewrite or --prefer patch"
+        )
+    if options.prefer == "patch" and not options.kernel_libraries:
+        raise UsageError(
+            "--prefer patch needs a kernel library: without one there is no patched kernel to use",
+            "build one with graphcheck patch build -o DIR, and name it with --kernel-library",
+        )
 
 
 def _checked_output(name: str) -> Path:

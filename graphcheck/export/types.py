@@ -31,7 +31,7 @@ class ExportOptions(ValidateOptions):
     `prove` asks for the parity check on this machine; `reference_steps` is the length of the
     trace in the card. `deterministic_dropout` makes the random draws inputs of the program.
     `external_weights` keeps the weights in a file beside it; `with_inference` adds a method that
-    predicts.
+    predicts. `prefer` is `rewrite` or `patch`: what to do about an op that a kernel library runs.
     """
 
     output: str = ""
@@ -44,6 +44,7 @@ class ExportOptions(ValidateOptions):
     deterministic_dropout: bool = False
     external_weights: bool = False
     with_inference: bool = False
+    prefer: str = "rewrite"
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,8 @@ class Card:
     `reference_inputs_file`, one after the other, raw, little-endian and row-major, in the order,
     dtype and shape of `inputs`; `reference_inputs` are their sha256. With `random_inputs` the file
     holds `reference_input_sets` such sets, one after the other, and step k takes set k. `weights`
-    is the file of weights beside the program, if they are not inside.
+    is the file of weights beside the program, if they are not inside. `patched` are the ops that
+    are right on a runtime with a kernel library only, each as `library: op (module)`.
     """
 
     program: str
@@ -178,6 +180,7 @@ class Card:
     reference: tuple[TraceStep, ...] = ()
     random_inputs: tuple[RandomInput, ...] = ()
     inference: Inference | None = None
+    patched: tuple[str, ...] = ()
     weights: str = ""
     weights_bytes: int = 0
     weights_sha256: str = ""

@@ -7,6 +7,7 @@ another layout (`x.to(memory_format=torch.channels_last)`) is turned into one fo
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 __all__ = ["contiguous_graph_", "is_row_major"]
@@ -20,8 +21,7 @@ def is_row_major(tensor: Any) -> bool:
         if not isinstance(size, int) or size > 1
     ]
     return all(
-        not (isinstance(a, int) and isinstance(b, int)) or a >= b
-        for a, b in zip(strides, strides[1:], strict=False)
+        not (isinstance(a, int) and isinstance(b, int)) or a >= b for a, b in pairwise(strides)
     )
 
 
@@ -45,7 +45,9 @@ def contiguous_graph_(exported: Any) -> tuple[str, ...]:
         asked = [*node.args, *node.kwargs.values()]
         if not any(isinstance(value, torch.memory_format) and value in others for value in asked):
             continue
-        node.args = tuple(default(v) if isinstance(v, torch.memory_format) else v for v in node.args)
+        node.args = tuple(
+            default(v) if isinstance(v, torch.memory_format) else v for v in node.args
+        )
         node.kwargs = {
             key: default(v) if isinstance(v, torch.memory_format) else v
             for key, v in node.kwargs.items()

@@ -23,11 +23,13 @@ _MENDED = ("GC1", "GC2", "GC3")
 class Choice:
     """What the user asks for: ops or rewrites to use in any case, and ones never to use.
 
-    Entries are names of rewrites, or of ops with or without overload (`aten.sort`).
+    Entries are names of rewrites, or of ops with or without overload (`aten.sort`). `keep_patched`
+    leaves alone what a kernel library runs right, so that the program needs that library.
     """
 
     always: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
+    keep_patched: bool = False
 
     def forbids(self, rewrite: Rewrite) -> bool:
         return _names(rewrite, self.never)
@@ -51,8 +53,9 @@ class Plan:
         """The plan of findings that are not deduplicated."""
         reasons: dict[str, Finding] = {}
         for finding in findings:
-            # What a kernel library runs right needs no rewrite.
-            if finding.family in _MENDED and not finding.mitigated:
+            if finding.mitigated and choice.keep_patched:
+                continue
+            if finding.family in _MENDED:
                 for node in finding.nodes:
                     reasons.setdefault(node, finding)
         return cls(choice, reasons)

@@ -64,6 +64,14 @@ InferenceOption = Annotated[
         "--with-inference", help="Add a method that predicts with the weights being trained."
     ),
 ]
+PreferOption = Annotated[
+    str,
+    typer.Option(
+        "--prefer",
+        metavar="patch|rewrite",
+        help="For an op that a kernel library runs: rely on it, or rewrite all the same.",
+    ),
+]
 
 
 def export(
@@ -76,6 +84,7 @@ def export(
     deterministic_dropout: DropoutOption = False,
     external_weights: WeightsOption = False,
     with_inference: InferenceOption = False,
+    prefer: PreferOption = "rewrite",
     prove: ValidateOption = True,
     steps: StepsOption = None,
     learning_rate: RateOption = None,
@@ -136,6 +145,7 @@ def export(
         deterministic_dropout=deterministic_dropout,
         external_weights=external_weights,
         with_inference=with_inference,
+        prefer=prefer,
         prove=prove,
     )
     with Progress(-1 if quiet else verbose) as progress:
@@ -170,6 +180,8 @@ def tell(result: ExportResult, *, quiet: bool = False) -> None:
         for record in card.rewrites:
             where = _some(record.modules)
             emit_line(f"rewrite {record.name} (x{record.count}, {where}): {record.reason}")
+        for patched in card.patched:
+            emit_line(f"needs the kernel library {patched}")
         for correction in card.corrections:
             emit_line(f"corrected: {correction}")
         if card.frozen:
