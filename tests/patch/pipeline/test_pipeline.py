@@ -43,7 +43,7 @@ def test_the_shell_pipeline(tmp_path: Path, environment: dict[str, str]) -> None
         timeout=900,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "ExecuTorch 1.2.3: 13 applied." in done.stdout
+    assert "ExecuTorch 1.2.3: 14 applied." in done.stdout
     assert b"memset" in (tree / POOL).read_bytes()
     findings = json.loads((out / "report.json").read_text())["findings"]
     (pool,) = [finding for finding in findings if finding["code"] == "GC301"]
@@ -90,9 +90,9 @@ def test_the_steps_of_the_workflow(tmp_path: Path, environment: dict[str, str]) 
         )
         assert done.returncode == 0, (name, done.stdout, done.stderr)
         told[name] = done.stdout
-    assert "13 needed" in told["Which patches the tree needs"]
-    assert "14 files changed" in told["Patch the kernels"]
-    assert "13 applied" in told["Every patch is there"]
+    assert "14 needed" in told["Which patches the tree needs"]
+    assert "15 files changed" in told["Patch the kernels"]
+    assert "14 applied" in told["Every patch is there"]
     assert (tmp_path / "stamp.json").is_file()
 
 

@@ -74,7 +74,7 @@ def test_a_conflict_stops_everything(tree: Path, capsys: pytest.CaptureFixture[s
     code, out, _ = patch(capsys, "status", "--source", str(tree))
     assert code == 0
     assert f"{ROW}  conflict  {reason}" in out
-    assert out.splitlines()[-1].startswith("ExecuTorch 1.2.3: 12 needed, 1 conflict.")
+    assert out.splitlines()[-1].startswith("ExecuTorch 1.2.3: 13 needed, 1 conflict.")
     assert patch(capsys, "apply", "--check", "--source", str(tree))[0] == 1
     assert snapshot(tree) == before
 

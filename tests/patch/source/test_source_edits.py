@@ -66,6 +66,8 @@ REPAIRED = {
     "native_dropout": "void native_dropout_out() { auto s = 1.0 / (1.0 - prob); use(s); }",
     "native_group_norm": "void group_norm() { const double d = x[i] - mean; var += d * d; }",
     "native_layer_norm": "void layer_norm_scalar() { const double d = x[i] - mean; v += d * d; }",
+    "native_layer_norm_half": "void layer_norm() {"
+    " if constexpr (is_reduced_floating_point<T>) {} }",
     "native_batch_norm": "void _native_batch_norm_legit_no_stats_out() {"
     " float d = x[i] - mean; v += d * d; }",
     "addmm": "void vec_addmm() { using A = acc<T>; A s = 0; }"

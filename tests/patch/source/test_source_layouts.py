@@ -116,7 +116,7 @@ def _there_and_back(tree: Path) -> None:
     bytes_before = {path: (tree / path).read_bytes() for path in before}
     outcome = apply(select(tree))
     assert {state.state for state in outcome.states} == {State.APPLIED}
-    assert len(outcome.changed) == 14
+    assert len(outcome.changed) == 15
     for path in outcome.changed:
         _looks_alike(bytes_before[path], (tree / path).read_bytes())
     once = snapshot(tree)

@@ -104,7 +104,7 @@ def test_two_at_once_give_one_result(tree: Path, patched: dict[str, str]) -> Non
     last = sorted(process.communicate(timeout=120)[0].splitlines()[-1] for process in both)
     assert [process.returncode for process in both] == [0, 0]
     assert last == [
-        "ExecuTorch 1.2.3: 14 files changed.",
+        "ExecuTorch 1.2.3: 15 files changed.",
         "ExecuTorch 1.2.3: nothing to do, no file changed.",
     ]
     assert snapshot(tree) == patched
@@ -361,7 +361,7 @@ def test_the_manifest_has_hashes_of_before_and_after(tree: Path) -> None:
     after = snapshot(tree)
     body = json.loads((tree / ".graphcheck" / "patches.json").read_text())
     assert body["schema"] == 1
-    assert len(body["files"]) == 14
+    assert len(body["files"]) == 15
     for record in body["files"]:
         assert record["before"] == before[record["path"]]
         assert record["after"] == after[record["path"]]

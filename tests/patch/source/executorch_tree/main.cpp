@@ -1,6 +1,7 @@
 // Runs every kernel of this tree once: one line for each, its name and what it computed.
 #include <cstdio>
 
+#include "kernels/optimized/cpu/op_native_layer_norm.cpp"
 #include "kernels/optimized/cpu/op_sum.cpp"
 #include "kernels/portable/cpu/op_convolution.cpp"
 #include "kernels/portable/cpu/op_cumsum.cpp"
@@ -79,6 +80,11 @@ int main() {
     Tensor ends = filled<Half>({4096}, H, [](int64_t at) { return at % 2 ? 3 : 1; });
     variance(ends, product);
     tell("var", product.const_data_ptr<Half>()[0]);
+  }
+  {
+    Tensor ends = filled<Half>({2, 256}, H, [](int64_t at) { return at % 2 ? 3 : 1; }), to(ends);
+    optimized::layer_norm(ends.const_data_ptr<Half>(), to.mutable_data_ptr<Half>(), 2, 256, 1e-5f);
+    tell("native_layer_norm_half", to.const_data_ptr<Half>()[0]);
   }
   {
     Tensor wide_numbers = filled<double>({3}, ScalarType::Double, [](int64_t at) {
