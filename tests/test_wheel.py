@@ -29,7 +29,15 @@ def test_the_wheel_finds_its_opsets_and_advisories(tmp_path: Path) -> None:
     packed = {path.name for path in (site / "graphcheck" / "data" / "opsets").rglob("*.yaml")}
     assert packed == shipped
     assert (site / "graphcheck" / "runtime" / "native" / "runner.cpp").is_file()
-    for arguments in (("opset", "list"), ("advisory", "list"), ("rule", "GC301")):
+    patches = {path.relative_to(ROOT / "patches") for path in (ROOT / "patches").rglob("*.*")}
+    packed_patches = site / "graphcheck" / "data" / "patches"
+    assert {path for path in patches if not (packed_patches / path).is_file()} <= {
+        path for path in patches if path.name.startswith(".")
+    }
+    for arguments in (
+        *(("opset", "list"), ("advisory", "list"), ("rule", "GC301")),
+        *(("patch", "list"), ("patch", "cmake-dir")),
+    ):
         done = subprocess.run(
             [sys.executable, "-c", "from graphcheck.cli.main import main; main()", *arguments],
             cwd=tmp_path,

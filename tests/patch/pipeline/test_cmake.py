@@ -13,6 +13,7 @@ from graphcheck.resources import patches_dir
 from graphcheck.runtime.libraries import find_package
 
 TREE = Path(__file__).parents[1] / "source" / "executorch_tree"
+GENERATOR = ("-G", "Ninja") if shutil.which("ninja") else ()
 pytestmark = [
     pytest.mark.skipif(shutil.which("cmake") is None, reason="there is no cmake here"),
     pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++ here"),
@@ -23,7 +24,7 @@ def cmake(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess
     folder.mkdir(exist_ok=True)
     (folder / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.19)\n" + text)
     done = subprocess.run(
-        ["cmake", "-S", str(folder), "-B", str(folder / "build"), *options],
+        ["cmake", "-S", str(folder), "-B", str(folder / "build"), *GENERATOR, *options],
         capture_output=True,
         text=True,
         timeout=300,
