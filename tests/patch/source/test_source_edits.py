@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -170,3 +171,36 @@ def test_bad_descriptions_are_refused(tmp_path: Path, change: str, told: str) ->
     with pytest.raises(UsageError) as caught:
         load_patch(path)
     assert caught.value.message == f"the patch mine cannot be read: {told}."
+
+
+def test_the_installed_exporter_is_right_with_the_patch(tmp_path: Path) -> None:
+    pytest.importorskip("executorch")
+    from torch.export.graph_signature import OutputKind
+
+    from graphcheck.runtime.libraries import find_package
+
+    package = find_package()
+    assert package is not None
+    path = tmp_path / "exir" / "emit" / "_emit_program.py"
+    path.parent.mkdir(parents=True)
+    shutil.copy(package / "exir" / "emit" / "_emit_program.py", path)
+    kinds = (OutputKind.USER_OUTPUT, OutputKind.BUFFER_MUTATION, OutputKind.GRADIENT_TO_PARAMETER)
+    specs = [SimpleNamespace(kind=kind, target="p") for kind in (*kinds, OutputKind.TOKEN)]
+    methods = {"forward": SimpleNamespace(graph_signature=SimpleNamespace(output_specs=specs))}
+    starts = []
+    for step in ("as it is", "patched"):
+        if step == "patched":
+            apply(select(tmp_path))
+        name = f"executorch.exir.emit._emit_program_{len(starts)}"
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        spec.loader.exec_module(module)
+        found = module._get_training_metadata(methods)
+        starts.append([found[f"__et_training_{what}_index_forward"] for what in WHAT])
+    assert starts == [[2, 3], [1, 2]]
+
+
+WHAT = ("gradients", "parameters")
