@@ -1,6 +1,7 @@
 """graphcheck: makes a PyTorch model trainable on ExecuTorch, and proves it.
 
-The public API: `check`, `validate`, `fix`, `make_trainable`, `Report`, `Finding`, `Verdict`.
+The public API: `check`, `validate`, `export`, `fix`, `make_trainable`, `Report`, `Finding` and
+`Verdict`.
 Importing this package does not import torch.
 """
 
@@ -12,18 +13,19 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphcheck.api import check, fix, validate
+    from graphcheck.api import check, export, fix, validate
     from graphcheck.report.types import Report
     from graphcheck.rules.types import Finding
     from graphcheck.swap.live import make_trainable
     from graphcheck.validate.types import Verdict
 
-__all__ = ["Finding", "Report", "Verdict", "check", "fix", "make_trainable", "validate"]
+__all__ = ["Finding", "Report", "Verdict", "check", "export", "fix", "make_trainable", "validate"]
 __version__ = "0.1.0"
 
 _HOMES = {
     "check": "graphcheck.api",
     "validate": "graphcheck.api",
+    "export": "graphcheck.api",
     "fix": "graphcheck.api",
     "make_trainable": "graphcheck.swap.live",
     "Report": "graphcheck.report.types",

@@ -7,6 +7,8 @@ crashes or eats the memory becomes an answer.
 
 from __future__ import annotations
 
+import copy
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "check",
     "check_target",
+    "export",
     "export_target",
     "fix",
     "fix_target",
@@ -74,6 +77,30 @@ def validate(
 
     workload = from_module(module, inputs, loss=loss, targets=targets)
     return validate_workload(workload, options or ValidateOptions(target=workload.target))
+
+
+def export(
+    module: Any,
+    inputs: Any,
+    output: str | os.PathLike[str],
+    *,
+    loss: Any = None,
+    targets: Any = None,
+    options: ExportOptions | None = None,
+) -> ExportResult:
+    """Export a live `nn.Module` as a program that trains right, with its card.
+
+    Arguments as for `check`; `output` is the path of the program, which stands for that of the
+    options. The module is not changed: swaps and freezing are made in a copy. Raises UsageError for
+    options that cannot be used, ModelError for a model that cannot be exported.
+    """
+    from graphcheck.export.run import export_workload
+    from graphcheck.export.types import ExportOptions
+    from graphcheck.workload.load import from_module
+
+    workload = from_module(copy.deepcopy(module), inputs, loss=loss, targets=targets)
+    wanted = options or ExportOptions(target=workload.target)
+    return export_workload(workload, replace(wanted, output=os.fspath(output)))
 
 
 def check_target(options: CheckOptions, on_progress: Progress | None = None) -> Report:
