@@ -15,6 +15,7 @@ from graphcheck.patch.description import all_patches
 from graphcheck.patch.source.edit import edit_site
 from graphcheck.patch.source.run import apply, revert, select, status
 from graphcheck.patch.source.states import State
+from graphcheck.patch.source.tokens import tokens_of
 
 LOCALS = re.compile(
     r"(?<![\w\"./>])(result|gradient|place|keep|input_data|out_data|x|y|sum|squares|average|spread"
@@ -241,3 +242,34 @@ def test_two_definitions_are_both_edited() -> None:
     state, _, text = edited(one + one.replace("float", "double"))
     assert state is State.NEEDED
     assert text.count("std::memset(p, 0, t.nbytes());") == 2
+
+
+GAPS = ("", "", " ", "\t", "\n", "\r\n    ", " /* { ; */ ", " // ) }\n")
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 2**32))
+def test_white_space_and_comments_between_any_two_tokens(seed: int) -> None:
+    chance = random.Random(seed)
+    for patch in all_patches():
+        for site in patch.source.sites if patch.source else ():
+            path = EXECUTORCH / site.files[0]
+            if path.suffix == ".py" or not path.is_file():
+                continue
+            scattered = _scattered(path.read_bytes().decode("latin-1"), chance)
+            answer = edit_site(patch, site, scattered, site.files[0])
+            assert (answer.state, answer.reason) == (State.NEEDED, "")
+            assert answer.text is not None
+            again = edit_site(patch, site, answer.text, site.files[0])
+            assert (again.state, again.reason) == (State.APPLIED, "")
+
+
+def _scattered(text: str, chance: random.Random) -> str:
+    out, end, before = "", 0, None
+    for token in tokens_of(text, "cpp"):
+        out += text[end : token.start]
+        if before is not None and "directive" not in (token.kind, before.kind):
+            out += chance.choice(GAPS)
+        out += token.text
+        end, before = token.end, token
+    return out + text[end:]
