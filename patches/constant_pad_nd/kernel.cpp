@@ -70,10 +70,14 @@ void kernel(Context& context, Stack stack) {
     const ssize_t pair = rank - 1 - i;
     int64_t size = input.size(i);
     if (pair < padded) {
-      before[i] = pad[static_cast<size_t>(2 * pair)];
-      size += before[i] + pad[static_cast<size_t>(2 * pair + 1)];
+      const int64_t first = pad[static_cast<size_t>(2 * pair)];
+      const int64_t last = pad[static_cast<size_t>(2 * pair + 1)];
+      GRAPHCHECK_CHECK(context,
+                       size + std::min<int64_t>(first, 0) + std::min<int64_t>(last, 0) >= 0,
+                       "no more is cropped than there is");
+      before[i] = first;
+      size += first + last;
     }
-    GRAPHCHECK_CHECK(context, size >= 0, "no more is cropped than there is");
     sizes[i] = static_cast<executorch::aten::SizesType>(size);
   }
   if (!resize(context, out, sizes, static_cast<size_t>(rank))) return;
