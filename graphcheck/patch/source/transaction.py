@@ -78,6 +78,11 @@ def locked(root: Path, seconds: float = _LOCK_SECONDS) -> Iterator[None]:
                         "Wait for it, or end it. Nothing was changed.",
                     ) from None
                 time.sleep(0.05)
+            except OSError as error:
+                raise UsageError(
+                    f"{root} cannot be locked: {error.strerror}.",
+                    "Work on a copy on a local disk. Nothing was changed.",
+                ) from error
         yield
     finally:
         os.close(handle)

@@ -366,3 +366,15 @@ def test_the_manifest_has_hashes_of_before_and_after(tree: Path) -> None:
         assert record["before"] == before[record["path"]]
         assert record["after"] == after[record["path"]]
     assert (tree / ".graphcheck" / ".gitignore").read_text() == "*\n"
+
+
+def test_a_file_system_without_locks(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import fcntl
+
+    def refuse(handle: int, how: int) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(UsageError) as caught:
+        apply(select(tree))
+    assert caught.value.message == f"{tree} cannot be locked: No locks available."
