@@ -57,7 +57,17 @@ def check(
     from graphcheck.workload.load import from_module
 
     workload = from_module(module, inputs, loss=loss, targets=targets)
-    return check_workload(workload, options or CheckOptions(target=workload.target))
+    report = check_workload(workload, options or CheckOptions(target=workload.target))
+    return replace(report, next_command=_in_python(report.next_command))
+
+
+def _in_python(command: str) -> str:
+    """What to call on a live module in place of a command, which could not name it."""
+    if command.startswith("graphcheck export "):
+        return f'graphcheck.export(module, inputs, "{command.split()[-1]}")'
+    if command.startswith("graphcheck validate "):
+        return "graphcheck.validate(module, inputs)"
+    return command
 
 
 def validate(
@@ -158,8 +168,10 @@ def export_target(options: ExportOptions, on_progress: Progress | None = None) -
 
     Raises UsageError for options that cannot be used, DeviceError for a missing runtime.
     """
+    from graphcheck.export.output import checked_output
     from graphcheck.export.types import ExportResult
 
+    checked_output(options)
     try:
         return run_worker(
             "graphcheck.api:export_task",

@@ -10,6 +10,8 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import re
+import select
 import selectors
 import signal
 import subprocess
@@ -18,17 +20,28 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
 
 from graphcheck.errors import DeviceError, GraphcheckError, ModelError, UsageError
 
-__all__ = ["CommandResult", "WorkerFailure", "describe_exit", "run_command", "run_worker"]
+__all__ = [
+    "WHERE_SIGNAL",
+    "CommandResult",
+    "WorkerFailure",
+    "describe_exit",
+    "run_command",
+    "run_worker",
+]
 
 T = TypeVar("T")
 _KEPT_OUTPUT = 200_000
+WHERE_SIGNAL = signal.SIGUSR1
+"""Makes a worker write on its reply pipe where it is."""
+_WHERE_SECONDS = 2.0
+_FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in', re.MULTILINE)
 _ERRORS: dict[str, type[GraphcheckError]] = {
     error.__name__: error for error in (GraphcheckError, UsageError, DeviceError, ModelError)
 }
@@ -38,15 +51,24 @@ class WorkerFailure(Exception):
     """A worker ended without an answer.
 
     `kind` is crash, exit, timeout or memory; `stage` the last progress it reported; `output` the
-    tail of what it printed.
+    tail of what it printed. `frames` are the files and lines a time-out found it at, innermost
+    first, threads one after the other.
     """
 
-    def __init__(self, kind: str, detail: str, stage: str, output: str) -> None:
+    def __init__(
+        self,
+        kind: str,
+        detail: str,
+        stage: str,
+        output: str,
+        frames: Sequence[tuple[str, int]] = (),
+    ) -> None:
         super().__init__(detail)
         self.kind = kind
         self.detail = detail
         self.stage = stage
         self.output = output
+        self.frames = tuple(frames)
 
 
 @dataclass(frozen=True)
@@ -183,6 +205,7 @@ class _Messages:
     stage: str = ""
     reply: bytes | None = None
     error: dict[str, Any] | None = None
+    frames: list[tuple[str, int]] = field(default_factory=list)
 
 
 def _pump(
@@ -231,9 +254,27 @@ def _pump(
                     break
     if timed_out and process.poll() is not None:
         timed_out = False
+    if timed_out:
+        messages.frames = _where(process, reply_fd, buffer)
     _end(process, answered=messages.reply is not None or messages.error is not None)
     process.stdout.close()
     return messages, b"".join(kept).decode(errors="replace"), timed_out
+
+
+def _where(process: subprocess.Popen[bytes], reply_fd: int, rest: bytes) -> list[tuple[str, int]]:
+    """Files and lines a worker is at: it writes them when it is told to, whatever it is doing."""
+    process.send_signal(WHERE_SIGNAL)
+    deadline = time.monotonic() + _WHERE_SECONDS
+    while (wait := deadline - time.monotonic()) > 0:
+        ready, _, _ = select.select([reply_fd], [], [], wait)
+        data = os.read(reply_fd, 1 << 16) if ready else b""
+        if not data:
+            break
+        rest += data
+        # The dump comes in small pieces; a quiet moment is its end.
+        deadline = min(deadline, time.monotonic() + 0.2)
+    found = _FRAME.findall(rest.decode(errors="replace"))
+    return [(file, int(line)) for file, line in found]
 
 
 def _end(process: subprocess.Popen[bytes], *, answered: bool) -> None:
@@ -279,7 +320,8 @@ def _decode(
             raise ModelError(error["message"], error["hint"], error["code"])
         raise kind(error["message"], error["hint"])
     if timed_out:
-        raise WorkerFailure("timeout", f"no end after {timeout:g} s", messages.stage, output)
+        detail = f"no end after {timeout:g} s"
+        raise WorkerFailure("timeout", detail, messages.stage, output, messages.frames)
     out_of_memory = code == -signal.SIGKILL or any(
         mark in output for mark in ("MemoryError", "bad_alloc", "can't allocate memory")
     )

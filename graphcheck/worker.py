@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import faulthandler
 import importlib
 import os
 import sys
@@ -11,6 +12,7 @@ import traceback
 import msgspec
 
 from graphcheck.errors import GraphcheckError, ModelError
+from graphcheck.process import WHERE_SIGNAL
 
 __all__ = ["main", "progress"]
 
@@ -34,6 +36,9 @@ def main(task: str, request_fd: int, reply_fd: int) -> int:
     """Run one task; the answer goes to `reply_fd`."""
     global _reply_fd
     _reply_fd = reply_fd
+    if hasattr(faulthandler, "register"):
+        # At a time-out the parent asks where the task is; `process._where` reads the answer.
+        faulthandler.register(WHERE_SIGNAL, file=reply_fd, all_threads=True, chain=False)
     # A program that the task starts must not keep the parent waiting.
     os.set_inheritable(reply_fd, False)
     with os.fdopen(request_fd, "rb") as stream:

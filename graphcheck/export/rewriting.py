@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from graphcheck.errors import ModelError
 from graphcheck.export.types import RewriteRecord
 from graphcheck.graph.capture import describe
+from graphcheck.graph.provenance import clean_module_path
 from graphcheck.graph.trace import Traced, trace_joint
 from graphcheck.graph.types import JointGraph
 from graphcheck.opset.types import Opset
@@ -53,10 +54,12 @@ def rewrite(
     `again` makes the graph anew from an exported program that had to change before.
     """
     if state.traced.no_gradient:
-        names = ", ".join(state.traced.no_gradient)
+        clean = [clean_module_path(name, workload.prefix) for name in state.traced.no_gradient]
+        modules = dict.fromkeys(name.rpartition(".")[0] or name for name in clean)
+        freeze = " ".join(f"--freeze {module}" for module in modules)
         raise ModelError(
-            f"the loss does not depend on {names}",
-            "freeze what does not train: --freeze NAME (a pattern such as 'spare.*' will do)",
+            f"the loss does not depend on {', '.join(clean)}",
+            f"freeze what does not train: {freeze}",
             "GC503",
         )
     for _ in range(_ROUNDS):

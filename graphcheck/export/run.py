@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from graphcheck.errors import ModelError, UsageError
+from graphcheck.errors import ModelError
 from graphcheck.export.card import first_card, write_export
 from graphcheck.export.draws import with_draws_as_inputs
 from graphcheck.export.freeze import freeze_
@@ -20,6 +19,7 @@ from graphcheck.export.inference import (
     prove_inference,
 )
 from graphcheck.export.layout import contiguous_, contiguous_requests_, wants_default_layout
+from graphcheck.export.output import checked_output
 from graphcheck.export.reference import reference_trace
 from graphcheck.export.rewriting import look, rewrite
 from graphcheck.export.swap import swap_
@@ -52,8 +52,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     `options.prove`, training in it agrees with eager PyTorch. Raises UsageError for options that
     cannot be used, ModelError for a model that cannot be traced.
     """
-    output = _checked_output(options.output)
-    _check_preference(options)
+    output = checked_output(options)
     opset = with_libraries(load(options.opset or "installed"), options.kernel_libraries)
     problems = precheck(workload)
     for problem in problems:
@@ -186,33 +185,6 @@ def _patched(findings: Iterable[Finding]) -> tuple[str, ...]:
         for finding in deduplicate(findings)
         if finding.mitigated and finding.family in _STANDING
     )
-
-
-def _check_preference(options: ExportOptions) -> None:
-    if options.prefer not in ("patch", "rewrite"):
-        raise UsageError(
-            f"no such preference: {options.prefer!r}", "use --prefer rewrite or --prefer patch"
-        )
-    if options.prefer == "patch" and not options.kernel_libraries:
-        raise UsageError(
-            "--prefer patch needs a kernel library: without one there is no patched kernel to use",
-            "build one with graphcheck patch build -o DIR, and name it with --kernel-library",
-        )
-
-
-def _checked_output(name: str) -> Path:
-    """The path to write to. Raises UsageError before any work when it cannot be written."""
-    path = Path(name)
-    if path.is_dir():
-        raise UsageError(f"{name} is a folder", "name a file: -o model.pte")
-    if not path.parent.is_dir():
-        raise UsageError(
-            f"{name} cannot be written: there is no folder {path.parent}",
-            f"make it first: mkdir -p {path.parent}",
-        )
-    if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"{name} cannot be written: no permission in {path.parent}")
-    return path
 
 
 def _stands(finding: Finding) -> bool:

@@ -136,12 +136,13 @@ def _names_factory(target: str) -> bool:
 
 def _diff(path: Path, old: bytes, new: bytes) -> str:
     shown = os.path.relpath(path)
-    shown = str(path) if shown.startswith("..") else shown
+    # A path from the root has no prefix: `a//tmp/model.py` would be another file.
+    outside = shown.startswith("..")
+    names = (str(path), str(path)) if outside else (f"a/{shown}", f"b/{shown}")
     lines = difflib.unified_diff(
         old.decode(errors="replace").splitlines(keepends=True),
         new.decode(errors="replace").splitlines(keepends=True),
-        f"a/{shown}",
-        f"b/{shown}",
+        *names,
     )
     text = ""
     for line in lines:

@@ -19,6 +19,7 @@ from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import (
     Frame,
     describe_exception,
+    frame_among,
     is_out_of_memory,
     user_frame,
 )
@@ -84,8 +85,10 @@ def diagnose_worker(failure: WorkerFailure, target: str) -> ModelError:
     """What the user is told when the process that loads and traces his model gave no answer."""
     stage = f" while {failure.stage}" if failure.stage else ""
     if failure.kind == "timeout":
+        frame = frame_among(failure.frames)
+        where = f"; it was at {frame}" if frame else ""
         return ModelError(
-            f"{target} was stopped{stage}: {failure.detail}.",
+            f"{target} was stopped{stage}: {failure.detail}{where}.",
             "Raise the limit with --timeout, use smaller example inputs, or keep training loops "
             "under `if __name__ == '__main__':`.",
             "GC012",

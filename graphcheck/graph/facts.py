@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphcheck.graph.cuts import cuts
 from graphcheck.graph.layout import dim_order_of
 from graphcheck.graph.provenance import clean_module_path
 from graphcheck.graph.trace import Traced
@@ -54,10 +55,12 @@ def parameter_facts(traced: Traced, workload: Workload) -> tuple[ParameterFact, 
     tied = tied_parameters(workload.module)
     used = set(traced.exported.graph_signature.parameters)
     missing = set(traced.no_gradient)
+    cut_off = cuts(traced, workload)
     facts = []
     for name, parameter in workload.module.named_parameters():
         aliases = tied.get(name, ())
         names = {name, *aliases}
+        cut_by, cut = cut_off.get(name, ("", None))
         facts.append(
             ParameterFact(
                 name=clean_module_path(name, prefix),
@@ -68,6 +71,8 @@ def parameter_facts(traced: Traced, workload: Workload) -> tuple[ParameterFact, 
                 has_gradient=bool(parameter.requires_grad and (names & used) - missing),
                 aliases=tuple(clean_module_path(alias, prefix) for alias in aliases),
                 module=clean_module_path(name.rpartition(".")[0], prefix) or "forward",
+                cut_by=cut_by,
+                cut=cut,
             )
         )
     return tuple(facts)

@@ -47,7 +47,7 @@ class Provenance:
         if mark is None:
             return Source(module="", module_type="")
         if mark not in self._sources:
-            self._sources[mark] = self._of_exported(self._nodes[mark])
+            self._sources[mark] = self.of_exported(self._nodes[mark])
         return self._sources[mark]
 
     def _mark(self, joint_node: Any) -> str | None:
@@ -61,7 +61,8 @@ class Provenance:
             todo += [producer for producer in node.all_input_nodes if producer not in seen]
         return None
 
-    def _of_exported(self, node: Any) -> Source:
+    def of_exported(self, node: Any) -> Source:
+        """The source of a node of the exported program, or of a region in it."""
         path, type_name = self._module(node.meta.get("nn_module_stack") or {})
         file, line, function, code = self._frame(node.meta.get("stack_trace") or "")
         return Source(

@@ -109,7 +109,11 @@ class OpCall:
 
 @dataclass(frozen=True)
 class ParameterFact:
-    """A parameter: `aliases` are further names of the same tensor (tied weights)."""
+    """A parameter: `aliases` are further names of the same tensor (tied weights).
+
+    Where it gets no gradient, `cut_by` is what cuts it off (`detach()`, `no_grad`) and `cut` the
+    line, if that was found.
+    """
 
     name: str
     dtype: str
@@ -118,6 +122,8 @@ class ParameterFact:
     has_gradient: bool
     aliases: tuple[str, ...] = ()
     module: str = ""
+    cut_by: str = ""
+    cut: Source | None = None
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,11 @@ import math
 from collections.abc import Sequence
 from itertools import pairwise
 
-__all__ = ["sparkline", "value_range"]
+__all__ = ["LEVELS", "sparkline", "value_range"]
 
 _BLOCKS = "▁▂▃▄▅▆▇█"
+LEVELS = len(_BLOCKS)
+"""How many values a character can tell apart."""
 _ASCII = "_.-=+*%#"
 _LOG_RATIO = 100.0
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from graphcheck.report.ansi import Paint, closing, wrap
 from graphcheck.report.interface import Look
 from graphcheck.report.place import short_path, shorten
-from graphcheck.report.sparkline import sparkline, value_range
+from graphcheck.report.sparkline import LEVELS, sparkline, value_range
 from graphcheck.report.words import (
     counted,
     divergence_sentence,
@@ -67,13 +67,23 @@ def _curves(verdict: Verdict, look: Look) -> Iterator[str]:
     if not (verdict.losses or verdict.eager_losses):
         return
     limits = value_range(verdict.losses, verdict.eager_losses)
+    own = value_range(verdict.eager_losses)
+    # Beside a runtime that blows up, a healthy curve would be a flat line.
+    flat = bool(limits and own and _flat(own, limits))
     room = max(20, min(60, (look.width or 80) - 40))
     yield "loss"
     for name, losses in (("runtime", verdict.losses), ("eager", verdict.eager_losses)):
         if losses:
-            curve = sparkline(losses, limits, width=room, unicode=look.unicode)
+            alone = flat and name == "eager"
+            curve = sparkline(losses, own if alone else limits, width=room, unicode=look.unicode)
             ends = f"{number(losses[0])} -> {number(losses[-1])}{_lost(losses)}"
-            yield f"  {name:<7}  {curve}  {ends}"
+            yield f"  {name:<7}  {curve}  {ends}{' (a scale of its own)' if alone else ''}"
+
+
+def _flat(own: tuple[float, float], limits: tuple[float, float]) -> bool:
+    """Whether a curve that moves spans less than one level of the scale that both share."""
+    (low, high), (bottom, top) = own, limits
+    return high > low and (high - low) * LEVELS < top - bottom
 
 
 def _lost(losses: Sequence[float]) -> str:
@@ -173,8 +183,17 @@ def _notes(verdict: Verdict, look: Look) -> Iterator[str]:
     for note in verdict.notes:
         yield wrap(shorten(note, look.root), look.width, "note: ", "")
     if verdict.overhead and (look.verbosity > 0 or verdict.verdict != "not run"):
-        parts = ", ".join(f"{name} {value:.3g}" for name, value in verdict.overhead.items())
-        yield wrap(f"overhead: {parts}", look.width)
+        yield wrap(_times(verdict.overhead), look.width)
+
+
+def _times(seconds: Mapping[str, float]) -> str:
+    """What a step costs, and what validating costs beside it."""
+    return (
+        f"time: a training step takes {seconds.get('bare step s', 0.0):.2g} s in the runtime "
+        f"({seconds.get('recorded step s', 0.0):.2g} s with every gradient recorded); looking for "
+        f"stale outputs took {seconds.get('detector and start s', 0.0):.2g} s, eager PyTorch "
+        f"{seconds.get('eager side s', 0.0):.2g} s"
+    )
 
 
 def _end(verdict: Verdict, look: Look, paint: Paint) -> Iterator[str]:

@@ -61,6 +61,13 @@ class Report:
     next_command: str = ""
     schema_version: str = SCHEMA_VERSION
 
+    def __str__(self) -> str:
+        """The report as `graphcheck check` prints it, without colour."""
+        from graphcheck.report.formats.text import report_text
+        from graphcheck.report.interface import Look
+
+        return report_text(self, Look()).rstrip("\n")
+
     def at_least(self, severity: Severity) -> tuple[Finding, ...]:
         """The findings of this severity or worse."""
         return tuple(f for f in self.findings if f.severity.rank >= severity.rank)

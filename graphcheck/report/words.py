@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from graphcheck.report.order import count_by_severity, ordered
 from graphcheck.report.types import Report
-from graphcheck.rules.types import Finding
+from graphcheck.rules.types import Finding, Severity
 from graphcheck.validate.types import Divergence, Verdict
 
 __all__ = [
@@ -120,7 +120,8 @@ def report_summary(report: Report) -> str:
     ]
     size = f"{counted(report.ops, 'operator call')} ({report.backward_ops} of them backward)"
     parts = [f"Found {some_of(counts, 3)} in {size}" if counts else f"No problems in {size}"]
-    mendable = sum(map(has_exact_mend, report.findings))
+    bad = [f for f in report.findings if f.severity is not Severity.NOTE]
+    mendable = sum(map(has_exact_mend, bad))
     if mendable:
         parts.append(f"{mendable} can be mended exactly [*]")
     if report.suppressed:

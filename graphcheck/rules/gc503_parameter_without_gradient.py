@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from graphcheck.graph.types import JointGraph, Source
 from graphcheck.rules.interface import Context, Rule
@@ -18,15 +19,17 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
         names += f" and {len(missing) - 6} more"
     for module in dict.fromkeys(p.module for p in missing):
         own = [p for p in missing if p.module == module]
+        cut, by = next(((p.cut, p.cut_by) for p in own if p.cut), (None, ""))
+        source = replace(cut, module=module) if cut else Source(module=module)
         yield Finding(
             code=RULE.code,
             severity=Severity.ERROR,
             subject="parameter without gradient",
             message=(
                 f"the loss does not depend on {names}; the joint export stops with an assertion "
-                "that names no parameter"
+                "that names no parameter" + (f"; {by} cuts {module} off on this line" if by else "")
             ),
-            source=Source(module=module),
+            source=source,
             module=module,
             modules=(module,),
             count=len(own),

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from graphcheck.worker import progress
 from graphcheck.workload.user_code import running_user_code
 
 __all__ = ["isolated_copy", "probe"]
@@ -43,6 +44,7 @@ def probe(
     def clone(leaf: Any) -> Any:
         return leaf.detach().clone() if isinstance(leaf, torch.Tensor) else leaf
 
+    progress("running forward on the example inputs")
     subject = isolated_copy(module)
     kept = None
     if subject is module:

@@ -17,8 +17,8 @@ class Workload:
     parameter names and module paths. `inputs` are positional (a tuple), `kwargs` by name.
     `guesses` are sentences on what was not said by the user and had to be assumed.
     `root_type` is the class name of the user's module; `file` the user's source file, if any.
-    `batches` are sets of arguments to train on in turn, each (positional, by name); () trains on the
-    example inputs alone.
+    `batches` are sets of arguments to train on in turn, each (positional, by name); () trains on
+    the example inputs alone.
     """
 
     module: Any

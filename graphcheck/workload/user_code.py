@@ -20,6 +20,7 @@ __all__ = [
     "Frame",
     "calling_frame",
     "describe_exception",
+    "frame_among",
     "is_out_of_memory",
     "printable",
     "running_user_code",
@@ -61,12 +62,13 @@ def printable(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _foreign_folders() -> tuple[str, ...]:
-    """Folders whose frames are never the user's own: ours and Python's."""
+    """Folders of Python, whose frames are not the user's own unless he works there."""
     paths = sysconfig.get_paths()
-    package = str(Path(__file__).resolve().parent.parent)
-    return tuple(
-        os.path.join(folder, "") for folder in (package, paths["stdlib"], paths["platstdlib"])
-    )
+    return tuple(os.path.join(folder, "") for folder in (paths["stdlib"], paths["platstdlib"]))
+
+
+_OURS = os.path.join(str(Path(__file__).resolve().parent.parent), "")
+"""Frames of this package are never the user's own, even where he works in its checkout."""
 
 
 @lru_cache(maxsize=1)
@@ -103,7 +105,7 @@ def _innermost(frames: Iterable[tuple[FrameType, int]], folder: str) -> Frame | 
     library: Frame | None = None
     for summary, lineno in frames:
         name = summary.f_code.co_filename
-        if name.startswith("<"):
+        if name.startswith(("<", _OURS)):
             continue
         inside = bool(folder) and name.startswith(os.path.join(folder, ""))
         is_library = not inside and name.startswith(_library_folders())
@@ -118,6 +120,15 @@ def _innermost(frames: Iterable[tuple[FrameType, int]], folder: str) -> Frame | 
         else:
             own = frame
     return own or library
+
+
+def frame_among(places: Iterable[tuple[str, int]]) -> Frame | None:
+    """The first of these files and lines that is the user's own."""
+    others = (*_library_folders(), *_foreign_folders(), _OURS, "<")
+    for file, line in places:
+        if not file.startswith(others):
+            return Frame(shown_path(file), line, printable(linecache.getline(file, line)), "")
+    return None
 
 
 def is_out_of_memory(error: BaseException) -> bool:

@@ -392,6 +392,20 @@ def test_a_worker_without_an_answer(worker, code, message):
     assert (error.code, error.message) == (code, message)
 
 
+def test_a_time_out_names_the_users_line():
+    frames = [(torch.__file__, 3), (str(HERE / "broken_models.py"), 1), (__file__, 1)]
+    failure = WorkerFailure("timeout", "no end after 9 s", "exporting the model", "", frames)
+    assert diagnose_worker(failure, "model.py").message == (
+        "model.py was stopped while exporting the model: no end after 9 s; it was at "
+        f"{place_of_line('broken_models.py', 1)}."
+    )
+
+
+def place_of_line(name: str, line: int) -> str:
+    code = (HERE / name).read_text().splitlines()[line - 1].strip()
+    return f"{name}:{line} `{code}`"
+
+
 def test_every_code_has_a_rule_that_explains_it():
     codes = [rule.code for rule in all_rules() if rule.code.startswith("GC0")]
     assert codes == [f"GC{number:03}" for number in range(1, 14)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphcheck.advisory.types import Advisory, ProbeResult
-from graphcheck.graph.types import BufferFact, JointGraph, OpCall, ParameterFact, TensorFact
+from graphcheck.graph.types import BufferFact, JointGraph, OpCall, ParameterFact, Source, TensorFact
 from graphcheck.opset.types import Opset
 from graphcheck.rules import (
     gc501_mutated_buffers,
@@ -96,6 +96,16 @@ def test_parameter_without_gradient_names_every_parameter() -> None:
     assert found.subject == "parameter without gradient"
     assert found.module == "spare"
     assert "spare.weight, spare.bias" in found.message
+
+
+def test_what_cuts_a_parameter_off_is_named_on_its_line() -> None:
+    cut = Source(module="forward", file="m.py", line=9, code="h = h.detach()")
+    parameter = ParameterFact(
+        "a.weight", "float32", (2,), True, False, module="a", cut_by="detach()", cut=cut
+    )
+    (finding,) = check(gc503_parameter_without_gradient.RULE, graph(parameters=(parameter,)))
+    assert (finding.source.module, finding.source.file, finding.source.line) == ("a", "m.py", 9)
+    assert finding.message.endswith("names no parameter; detach() cuts a off on this line")
 
 
 def test_tied_weights_name_both() -> None:

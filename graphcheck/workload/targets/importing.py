@@ -212,9 +212,24 @@ def _attribute(module: ModuleType, name: str, where: str) -> Any:
         except AttributeError:
             public = [other for other in dir(value) if not other.startswith("_")]
             close = difflib.get_close_matches(part, public, n=1)
-            guess = f"Did you mean {close[0]}?" if close else "Check the name after the colon."
+            guess = f"Did you mean {close[0]}?" if close else _models_of(value, where)
             raise ModelError(f"{where} has no attribute {name!r}.", guess) from None
     return value
+
+
+def _models_of(value: Any, where: str) -> str:
+    """What of a module could be meant: its own model classes, and what builds one."""
+    from torch import nn
+
+    own = [
+        name
+        for name, other in vars(value).items()
+        if getattr(other, "__module__", None) == getattr(value, "__name__", "")
+        and (name == "get_model" or (isinstance(other, type) and issubclass(other, nn.Module)))
+    ]
+    if not own:
+        return "Check the name after the colon."
+    return f"Name one of {', '.join(sorted(own)[:6])} after the colon."
 
 
 def _offer(module: ModuleType, function: str, value: str, where: str, folder: str) -> Any:

@@ -1,0 +1,44 @@
+"""What of an export's options can be refused before any work."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from graphcheck.errors import UsageError
+from graphcheck.export.types import ExportOptions
+
+__all__ = ["checked_output"]
+
+
+def checked_output(options: ExportOptions) -> Path:
+    """The path to write to. Raises UsageError for a place or a choice that cannot be."""
+    _check_preference(options)
+    path = Path(options.output)
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder", "name a file: -o model.pte")
+    if path.parent.exists() and not path.parent.is_dir():
+        raise UsageError(
+            f"{path} cannot be written: {path.parent} is a file, not a folder",
+            "name another place with -o",
+        )
+    if not path.parent.is_dir():
+        raise UsageError(
+            f"{path} cannot be written: there is no folder {path.parent}",
+            f"make it first: mkdir -p {path.parent}",
+        )
+    if not os.access(path.parent, os.W_OK):
+        raise UsageError(f"{path} cannot be written: no permission in {path.parent}")
+    return path
+
+
+def _check_preference(options: ExportOptions) -> None:
+    if options.prefer not in ("patch", "rewrite"):
+        raise UsageError(
+            f"no such preference: {options.prefer!r}", "use --prefer rewrite or --prefer patch"
+        )
+    if options.prefer == "patch" and not options.kernel_libraries:
+        raise UsageError(
+            "--prefer patch needs a kernel library: without one there is no patched kernel to use",
+            "build one with graphcheck patch build -o DIR, and name it with --kernel-library",
+        )

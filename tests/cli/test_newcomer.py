@@ -1,0 +1,98 @@
+"""Small things that a first user meets: places, names and time-outs, told in his words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from graphcheck.api import export_target
+from graphcheck.errors import ModelError, UsageError
+from graphcheck.export.types import ExportOptions
+from graphcheck.fixing.run import _diff
+from graphcheck.process import WorkerFailure, run_worker
+from graphcheck.report.types import Report
+from graphcheck.report.words import report_summary
+from graphcheck.rules.interface import rule_by_code
+from graphcheck.rules.types import Finding, Mend, Severity
+from graphcheck.workload.targets.importing import _attribute
+from graphcheck.workload.user_code import frame_among, running_user_code
+
+
+def test_an_output_that_cannot_be_is_refused_before_the_model_is_loaded(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    cases = {
+        "no/x.pte": ("there is no folder", "make it first: mkdir -p"),
+        "file/x.pte": ("is a file, not a folder", "name another place with -o"),
+        "": ("is a folder", "name a file: -o model.pte"),
+    }
+    for name, (message, hint) in cases.items():
+        with pytest.raises(UsageError) as refused:
+            export_target(ExportOptions("no_such_model.py", output=str(tmp_path / name)))
+        assert message in refused.value.message
+        assert refused.value.hint.startswith(hint)
+
+
+def test_a_worker_that_hangs_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hanging.py").write_text("def task(request):\n    while True:\n        pass\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(WorkerFailure) as failed:
+        run_worker("hanging:task", {}, dict, timeout=4.0)
+    assert failed.value.kind == "timeout"
+    file, line = failed.value.frames[0]
+    assert file == str(tmp_path / "hanging.py")
+    assert line in (2, 3)
+    frame = frame_among(failed.value.frames)
+    assert frame is not None
+    assert frame.code in ("while True:", "pass")
+
+
+def test_our_own_line_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.chdir(root)
+    with pytest.raises(ModelError) as failed, running_user_code("it failed", folder=str(root)):
+        rule_by_code(3)  # type: ignore[arg-type]
+    assert "graphcheck/" not in failed.value.message
+
+
+def test_a_name_that_is_not_there_gets_the_ones_that_are() -> None:
+    import types
+
+    from torch import nn
+
+    class Net(nn.Module):
+        pass
+
+    module = types.ModuleType("model")
+    Net.__module__ = "model"
+    module.Net = Net  # type: ignore[attr-defined]
+    with pytest.raises(ModelError) as failed:
+        _attribute(module, "Quux", "model.py")
+    assert failed.value.hint == "Name one of Net after the colon."
+
+
+def test_the_diff_of_a_file_elsewhere_has_its_own_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = tmp_path / "in"
+    inside.mkdir()
+    monkeypatch.chdir(inside)
+    outside = tmp_path / "m.py"
+    assert _diff(outside, b"a\n", b"b\n").splitlines()[:2] == [f"--- {outside}", f"+++ {outside}"]
+    assert _diff(inside / "m.py", b"a\n", b"b\n").splitlines()[:2] == ["--- a/m.py", "+++ b/m.py"]
+
+
+def test_what_is_counted_as_mended_is_no_note() -> None:
+    mend = Mend("rewrite", "x", "a form of it", True)
+    findings = (
+        Finding("GC301", Severity.ERROR, "a", "m", mends=(mend,)),
+        Finding("GC601", Severity.NOTE, "b", "m", mends=(mend,)),
+    )
+    told = report_summary(Report("x", findings=findings))
+    assert told.endswith("; 1 can be mended exactly [*].")
+
+
+def test_a_report_prints_as_its_text() -> None:
+    report = Report("x", findings=(Finding("GC301", Severity.ERROR, "a.op", "is wrong"),))
+    assert "GC301 a.op is wrong" in str(report)
+    assert not str(report).endswith("\n")
