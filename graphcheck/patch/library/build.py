@@ -49,9 +49,9 @@ def build_library(
     """Build the library of the kernels `ops` (all by default) into the folder `output`.
 
     With `fast`, convolutions that the runtime computes right are replaced, too, for their speed;
-    the order of their sums is then another. `target` is host (the installed wheel), aarch64-linux, or the folder of an ExecuTorch install
-    or source tree. What the manifest tells of another target is what the same kernels register
-    on this machine.
+    the order of their sums is then another. `target` is host (the installed wheel), aarch64-linux,
+    or the folder of an ExecuTorch install or source tree. What the manifest tells of another target
+    is what the same kernels register on this machine.
 
     Raises UsageError for an unknown kernel or target, or a folder that cannot be written;
     DeviceError if a compiler or the runtime is missing or it does not compile.
