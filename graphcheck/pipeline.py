@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -66,12 +67,14 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
 
 
 def _next_command(target: str, findings: Iterable[Finding]) -> str:
-    """Export where exact rewrites mend what is wrong, else validate."""
+    """Export where that mends what is wrong (with what to freeze), else validate."""
     bad = [f for f in findings if f.severity is not Severity.NOTE]
-    mendable = any(m.exact and m.kind == "rewrite" for f in bad for m in f.mends)
-    if mendable:
+    frozen = dict.fromkeys(f.module for f in bad if f.code == "GC503" and f.module)
+    mendable = any(m.exact and m.kind in ("rewrite", "layout") for f in bad for m in f.mends)
+    if mendable or frozen:
         name = re.split(r"[:.]", os.path.basename(target.removesuffix(".py")))[-1]
-        return f"graphcheck export {target} -o {name or 'model'}.pte"
+        freeze = "".join(f" --freeze {shlex.quote(module)}" for module in frozen)
+        return f"graphcheck export {target} -o {name or 'model'}.pte{freeze}"
     return f"graphcheck validate {target}"
 
 

@@ -128,7 +128,13 @@ def all_patches() -> tuple[Patch, ...]:
 
 
 def read_patches(folder: Path) -> tuple[Patch, ...]:
-    """The patches described in `folder`, in order of id. Raises UsageError."""
+    """The patches described in `folder`, in order of id. Raises UsageError, also without any."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is no folder", "name the folder that holds ID/patch.yaml")
+    if not any(folder.glob("*/patch.yaml")):
+        raise UsageError(
+            f"{folder} describes no patch", "a patch is described in a file ID/patch.yaml"
+        )
     return tuple(load_patch(path) for path in sorted(folder.glob("*/patch.yaml")))
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from graphcheck.errors import ModelError
 from graphcheck.graph.capture import exported_program, joint_program
 from graphcheck.graph.facts import tied_parameters
-from graphcheck.graph.provenance import Provenance
+from graphcheck.graph.provenance import Provenance, clean_module_path
 from graphcheck.graph.trace import Traced
 from graphcheck.graph.types import Source
 from graphcheck.runtime.placement import WEIGHTS_TAG, Placement, place_, share_state_
@@ -217,7 +217,7 @@ def _joint(
     exported, strict = exported_and_strict
     traced = joint_program(exported, workload, strict=strict)
     if traced.no_gradient and not allow_missing:
-        names = ", ".join(traced.no_gradient)
+        names = ", ".join(clean_module_path(n, workload.prefix) for n in traced.no_gradient)
         many = len(traced.no_gradient) > 1
         raise _Failed(
             StageFailure(

@@ -12,6 +12,7 @@ import pytest
 from source_trees import EXECUTORCH, copy_of, snapshot
 
 from graphcheck.cli.main import run
+from graphcheck.errors import UsageError
 from graphcheck.opset.load import with_stamps
 from graphcheck.opset.types import Opset
 from graphcheck.rules.mitigated import mitigate
@@ -269,3 +270,15 @@ def test_torch_is_not_needed(tree: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(tree)], capture_output=True, timeout=120)
     assert done.returncode == 0
+
+
+def test_a_folder_without_descriptions_is_refused(tmp_path: Path) -> None:
+    from graphcheck.patch.description import read_patches
+
+    for folder, told in (
+        (tmp_path / "gone", f"{tmp_path / 'gone'} is no folder"),
+        (tmp_path, f"{tmp_path} describes no patch"),
+    ):
+        with pytest.raises(UsageError) as error:
+            read_patches(folder)
+        assert error.value.message == told

@@ -1,0 +1,34 @@
+"""The command that a report tells to run next does mend what it found."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphcheck.pipeline import _next_command
+from graphcheck.rules.types import Finding, Mend, Severity
+
+
+def _finding(code, severity=Severity.ERROR, module="", **mend):
+    mends = (Mend("rewrite", "name", "what", True),) if not mend else (Mend(**mend),)
+    return Finding(code, severity, "aten.op", "is wrong", module=module, mends=mends)
+
+
+EXACT = {"name": "n", "description": "d", "exact": True}
+
+
+@pytest.mark.parametrize(
+    ("findings", "command"),
+    [
+        ([], "graphcheck validate net.py"),
+        ([_finding("GC301", Severity.NOTE)], "graphcheck validate net.py"),
+        ([_finding("GC401", kind="edit", **EXACT)], "graphcheck validate net.py"),
+        ([_finding("GC101")], "graphcheck export net.py -o net.pte"),
+        ([_finding("GC205", kind="layout", **EXACT)], "graphcheck export net.py -o net.pte"),
+        (
+            [_finding("GC503", module="spare", kind="edit", **EXACT)],
+            "graphcheck export net.py -o net.pte --freeze spare",
+        ),
+    ],
+)
+def test_next_command(findings, command):
+    assert _next_command("net.py", findings) == command
