@@ -80,8 +80,8 @@ def probe(
 
     `libraries` are paths of kernel libraries to load before: the answers are then of them and the
     runtime together. Runs what is not cached (with `refresh`, everything) within `timeout` seconds
-    in all, in child processes. Advisories without a probe are left out. Never raises for what a probe does: an
-    outcome is `wrong`, `right`, or `not run` with the reason.
+    in all, in child processes. Advisories without a probe are left out. Never raises for what a
+    probe does: an outcome is `wrong`, `right`, or `not run` with the reason.
     """
     wanted = _probes_of(ids)
     try:
