@@ -7,7 +7,14 @@ MobileNetV3 learns scikit-learn's digits in PyTorch. On the "device" they come m
 inverted, and it fails. The model is exported once, as a program with two methods: `forward` trains,
 `predict` classifies with the weights as they are. The program then trains in the real ExecuTorch
 runtime, with dropout masks that are fed in; eager PyTorch is trained on the same batches and masks.
-Both end within one per cent of accuracy of each other.
+Both end within one per cent of accuracy of each other. Measured on one core of a busy x86-64 server
+(export 347 s, 264 s of training on the device, 36 s in eager):
+
+    trained              0.9639    accuracy on 360 digits that were held out
+    on new data          0.0639
+    device, before       0.0639
+    device, after        0.9472
+    eager, after         0.9556
 """
 
 from __future__ import annotations
