@@ -16,34 +16,46 @@ enum : size_t { kGradOutput, kSelf, kKernel, kCeilMode = 6, kIndices, kGradInput
 template <typename T, typename Sum>
 bool spread(const Planes& from, const T* gradient, const Planes& places, const int64_t* index,
             int64_t columns, int64_t count, Sum* to, int64_t row, int64_t column) {
-  const bool flat = column == 1 && row == columns;
   const int64_t height = from.size[2], width = from.size[3];
+  const auto limit = static_cast<uint64_t>(count);
+  if (column == 1 && row == columns && from.stride[3] == 1 && from.stride[2] == width &&
+      places.stride[3] == 1 && places.stride[2] == width) {
+    for (int64_t i = 0; i < height * width; ++i) {
+      const auto place = static_cast<uint64_t>(index[i]);
+      if (place >= limit) return false;
+      to[place] += static_cast<Sum>(gradient[i]);
+    }
+    return true;
+  }
   for (int64_t y = 0; y < height; ++y) {
     const T* values = gradient + y * from.stride[2];
     const int64_t* at = index + y * places.stride[2];
     for (int64_t x = 0; x < width; ++x) {
       const int64_t place = at[x * places.stride[3]];
-      if (static_cast<uint64_t>(place) >= static_cast<uint64_t>(count)) return false;
-      const int64_t offset = flat ? place : (place / columns) * row + (place % columns) * column;
-      to[offset] += static_cast<Sum>(values[x * from.stride[3]]);
+      if (static_cast<uint64_t>(place) >= limit) return false;
+      to[(place / columns) * row + (place % columns) * column] +=
+          static_cast<Sum>(values[x * from.stride[3]]);
     }
   }
   return true;
 }
 
+// `overlap` is whether windows share cells, so that a cell can take more than one value.
 template <typename T>
-bool run(Context& context, const Tensor& gradient, const Tensor& indices, Tensor& out) {
+bool run(Context& context, const Tensor& gradient, const Tensor& indices, bool overlap,
+         Tensor& out) {
   const Planes from(gradient), places(indices), to(out);
   const T* values = data_of<T>(gradient);
   const int64_t* index = data_of<int64_t>(indices);
   T* result = mutable_data_of<T>(out);
   const int64_t columns = to.size[3], count = to.size[2] * columns;
-  constexpr bool direct = std::is_same_v<T, Wide<T>>;
   // Sums of half types are kept in float, one plane at a time, and rounded once.
+  const bool direct = std::is_same_v<T, Wide<T>> || !overlap;
+  const bool row_major = is_row_major(out);
   Wide<T>* plane = nullptr;
-  if constexpr (direct) {
+  if (direct && !row_major) {
     std::memset(result, 0, out.nbytes());
-  } else {
+  } else if (!direct) {
     plane = scratch<Wide<T>>(context, count);
     if (plane == nullptr) return true;
   }
@@ -52,19 +64,25 @@ bool run(Context& context, const Tensor& gradient, const Tensor& indices, Tensor
       const T* given = values + from.plane(n, c);
       const int64_t* at = index + places.plane(n, c);
       T* target = result + to.plane(n, c);
-      if constexpr (direct) {
+      if (direct) {
+        // A plane that was just cleared is still near when it is written to.
+        if (row_major) std::memset(target, 0, static_cast<size_t>(count) * sizeof(T));
         if (!spread(from, given, places, at, columns, count, target, to.stride[2], to.stride[3])) {
           return false;
         }
-      } else {
-        std::memset(plane, 0, static_cast<size_t>(count) * sizeof(Wide<T>));
-        if (!spread(from, given, places, at, columns, count, plane, columns, int64_t{1})) {
-          return false;
-        }
-        for (int64_t i = 0; i < count; ++i) {
-          target[(i / columns) * to.stride[2] + (i % columns) * to.stride[3]] =
-              static_cast<T>(plane[i]);
-        }
+        continue;
+      }
+      std::memset(plane, 0, static_cast<size_t>(count) * sizeof(Wide<T>));
+      if (!spread(from, given, places, at, columns, count, plane, columns, int64_t{1})) {
+        return false;
+      }
+      if (row_major) {
+        for (int64_t i = 0; i < count; ++i) target[i] = static_cast<T>(plane[i]);
+        continue;
+      }
+      for (int64_t i = 0; i < count; ++i) {
+        target[(i / columns) * to.stride[2] + (i % columns) * to.stride[3]] =
+            static_cast<T>(plane[i]);
       }
     }
   }
@@ -91,9 +109,16 @@ void kernel(Context& context, Stack stack) {
       "grad_output, self and grad_input share a dtype");
   GRAPHCHECK_CHECK(context, is_floating(input.scalar_type()), "the dtype is a floating-point one");
   if (!resize_as(context, out, input)) return;
+  bool overlap = false;
+  for (int dim = 0; dim < 2; ++dim) {
+    // Dilated windows interleave, but share no more cells than their reach says.
+    const int64_t reach = windows.dilation[dim] * (windows.kernel[dim] - 1) + 1;
+    overlap = overlap || windows.stride[dim] < reach;
+  }
   bool inside = true;
-  with_floating(input.scalar_type(),
-                [&](auto zero) { inside = run<decltype(zero)>(context, gradient, indices, out); });
+  with_floating(input.scalar_type(), [&](auto zero) {
+    inside = run<decltype(zero)>(context, gradient, indices, overlap, out);
+  });
   GRAPHCHECK_CHECK(context, inside, "every index is inside of the plane");
 }
 

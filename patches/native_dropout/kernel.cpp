@@ -46,13 +46,19 @@ void run(const Tensor& input, double p, bool train, Tensor& out, Tensor& mask) {
   const uint64_t own = seed;
   const uint64_t first = drawn.fetch_add(static_cast<uint64_t>(count));
   const auto scale = static_cast<Wide<T>>(p == 1 ? 0 : 1 / (1 - p));
-  // 53 bits are a double in [0, 1).
-  const double limit = p * 9007199254740992.0;
-  for (int64_t i = 0; i < count; ++i) {
-    const uint64_t bits = mix(own ^ mix(first + static_cast<uint64_t>(i))) >> 11;
-    const bool keep = static_cast<double>(bits) >= limit;
-    kept[i] = keep;
-    to[i] = keep ? static_cast<T>(static_cast<Wide<T>>(from[i]) * scale) : static_cast<T>(0.0f);
+  // Half of the bits are a number in [0, 1): two draws of each.
+  const auto limit = static_cast<uint64_t>(p * 4294967296.0);
+  for (int64_t i = 0; i < count; i += 2) {
+    uint64_t bits = mix(own + (first + static_cast<uint64_t>(i)) * 0x9e3779b97f4a7c15);
+    for (int64_t k = i; k < count && k < i + 2; ++k) {
+      const bool keep = (bits & 0xffffffff) >= limit;
+      kept[k] = keep;
+      // Without a branch, which no predictor could guess.
+      const auto factor = keep ? scale : Wide<T>(0);
+      const T scaled = static_cast<T>(static_cast<Wide<T>>(from[k]) * factor);
+      to[k] = keep ? scaled : static_cast<T>(0.0f);
+      bits >>= 32;
+    }
   }
 }
 
