@@ -69,9 +69,9 @@ def test_own_kernel_library_is_not_missing_but_not_checked(
     pool_kernel: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = str(_MODELS / "avg_pool.py")
-    assert run([model, "-q", "--ignore", "GC6", "--kernel-library", str(pool_kernel)]) == 0
+    assert run([model, "--ignore", "GC6", "--kernel-library", str(pool_kernel)]) == 0
     out = capsys.readouterr().out
-    assert "; mitigated by patch: mine.so runs it" in out
+    assert "; mitigated by patch: mine.so runs it" in " ".join(out.split())
     last = out.splitlines()[-1]
     assert "; 1 NOT CHECKED. Next: graphcheck validate " in last
     assert last.endswith(f"avg_pool.py --kernel-library {pool_kernel}")
