@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from test_in_runtime import models, run_request
+from test_kernel_in_runtime import models, run_request
 
 from graphcheck.errors import DeviceError
 from graphcheck.graph.pte import read_pte
