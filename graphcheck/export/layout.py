@@ -24,7 +24,7 @@ def wants_default_layout(findings: Iterable[Finding]) -> bool:
 def contiguous_(workload: Workload) -> tuple[Workload, tuple[str, ...]]:
     """Row-major parameters, buffers (in place) and inputs; a sentence for each kind changed."""
     import torch
-    from torch.utils._pytree import tree_map_only
+    from torch.utils._pytree import tree_leaves, tree_map_only
 
     told = []
     tensors = [*workload.module.named_parameters(), *workload.module.named_buffers()]
@@ -34,22 +34,24 @@ def contiguous_(workload: Workload) -> tuple[Workload, tuple[str, ...]]:
     if other:
         names = [clean_module_path(name, workload.prefix) for name, _ in other]
         told.append(f"made row-major: {_listed(names)}")
-    count = 0
 
     def row_major(tensor: Any) -> Any:
-        nonlocal count
         if is_row_major(tensor):
             return tensor
-        count += 1
         return tensor.detach().contiguous().requires_grad_(tensor.requires_grad)
 
-    inputs, kwargs = tree_map_only(torch.Tensor, row_major, (workload.inputs, workload.kwargs))
+    given = (workload.inputs, workload.kwargs)
+    inputs, kwargs = tree_map_only(torch.Tensor, row_major, given)
+    batches = tree_map_only(torch.Tensor, row_major, workload.batches)
+    count = sum(
+        isinstance(leaf, torch.Tensor) and not is_row_major(leaf) for leaf in tree_leaves(given)
+    )
     if count:
         told.append(
             f"{_times(count, 'input')} made row-major: feed the program row-major tensors of the "
             "same shape"
         )
-    return replace(workload, inputs=inputs, kwargs=kwargs), tuple(told)
+    return replace(workload, inputs=inputs, kwargs=kwargs, batches=batches), tuple(told)
 
 
 def contiguous_requests_(exported: Any) -> tuple[str, ...]:

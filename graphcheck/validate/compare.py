@@ -73,7 +73,6 @@ class Comparison:
     """The sentence on the locked divergence, where its numbers need other words."""
     by_distribution: bool = False
     replayed: bool = False
-    free_compared: bool = False
     tolerances: dict[str, float] = field(default_factory=dict)
 
 
@@ -100,7 +99,6 @@ def compare(
         if not judge.locked_step(index, record):
             break
     if free is not None:
-        result.free_compared = True
         judge.free_run(free)
     return result
 

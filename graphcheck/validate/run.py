@@ -211,16 +211,14 @@ class _Run:
                 told_first = comparison.told or told_divergence(comparison.first_locked)
                 comparison.told = f"with the same draws, {told_first}"
             shadowed = self._shadow_of_random(request, lowered, trace, comparison, random)
-            if shadowed is not None and comparison.first_locked is None:
-                blame_instruction(comparison, shadowed, lowered, prefix)
         else:
             why = replayed.why_not or "the mask is made in a way not known here"
             comparison = compare_statistics(trace, self._oracle(), prefix=prefix, progress=progress)
             told = told_random(random, comparison.locked_steps, exact=False, why=why)
             shadowed = self.shadow.of_step(request, lowered, 0)
-            if shadowed is not None and comparison.first_locked is None:
-                # A distribution hides a small fault; an instruction seen to be wrong does not.
-                blame_instruction(comparison, shadowed, lowered, prefix)
+        if shadowed is not None and comparison.first_locked is None:
+            # A distribution, or a draw by itself, hides what an instruction seen to be wrong shows.
+            blame_instruction(comparison, shadowed, lowered, prefix)
         if replayed.wrong_share and comparison.first_locked is None:
             comparison.first_locked = Divergence(0, "random draws", math.nan, math.nan, 1.0, 0.0)
             comparison.told = replayed.wrong_share
@@ -345,7 +343,7 @@ class _Run:
             notes=tuple(dict.fromkeys([*self.workload.guesses, *self.notes])),
             overhead=self.overhead,
             versions=_versions(),
-            free_compared=comparison.free_compared,
+            free_compared=not (comparison.by_distribution or comparison.replayed),
             optimizer=f"{self.options.optimizer}, learning rate {self.options.learning_rate:g}",
         )
 

@@ -49,6 +49,7 @@ def test_no_tensor_of_the_graph_is_in_another_layout():
     from graphcheck.graph.capture import exported_program, joint_program, trace
 
     workload = _workload()
+    workload = replace(workload, batches=((workload.inputs, {}),) * 2)
     before = workload.module(*workload.inputs)
     assert wants_default_layout(_findings(trace(workload), workload))
     mended, told = contiguous_(workload)
@@ -56,6 +57,7 @@ def test_no_tensor_of_the_graph_is_in_another_layout():
         "made row-major: a.weight, b.weight",
         "1 input made row-major: feed the program row-major tensors of the same shape",
     )
+    assert all(batch[0][0].is_contiguous() for batch in mended.batches)
     exported, strict = exported_program(mended)
     (request,) = contiguous_requests_(exported)
     assert request.endswith("of forward for another memory layout dropped")
