@@ -4,30 +4,19 @@
 
 CASES_FOLDER is that of `layers_static.py`. Every case without a row in its `layers_expected.json`
 is lowered the stock way (`to_edge` again without the IR check where that refuses), trained for two
-steps in the native runner and compared with eager, gradient by gradient. The output holds one row
-a case and is written after each: a run that was ended goes on where it was.
-
-Cases run in batches, a process each, so that torch is imported once a batch. A case that takes its
-process down, or does not end, is an answer; the batch goes on after it.
+steps in the native runner and compared with eager, gradient by gradient. A run that was
+ended goes on where it was.
 """
 
 from __future__ import annotations
 
 import argparse
-import concurrent.futures
-import contextlib
-import json
 import math
-import os
 import re
-import signal
-import subprocess
-import sys
-import threading
-import time
 from pathlib import Path
 from typing import Any
 
+from layers_batches import Rows, run_all, run_batch
 from layers_static import case_module, load_cases
 
 STEPS = 2
@@ -102,75 +91,6 @@ def _worst(errors: Any) -> float | str | None:
     return worst if worst is None or math.isfinite(worst) else str(worst)
 
 
-# The child: one batch
-
-
-def run_batch(folder: Path, names: list[str], seconds: int) -> None:
-    """Measure `names`, one JSON line each; a case that does not end is ended with the process."""
-    import torch
-
-    torch.set_num_threads(1)
-    answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)
-    cases = {f"{case['group']}/{case['name']}": case for case in load_cases(folder)[0]}
-    for name in names:
-        signal.alarm(seconds)
-        start = time.monotonic()
-        try:
-            with contextlib.redirect_stdout(sys.stderr):
-                row = measure_case(cases[name])
-        except Exception as error:
-            row = {"outcome": "not measured", "reason": f"{type(error).__name__}: {error}"[:400]}
-        row["seconds"] = round(time.monotonic() - start, 1)
-        signal.alarm(0)
-        answers.write(json.dumps({"name": name, **row}) + "\n")
-        answers.flush()
-
-
-# The parent
-
-
-class _Rows:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.lock = threading.Lock()
-        self.rows: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
-
-    def add(self, name: str, row: dict[str, Any]) -> None:
-        with self.lock:
-            self.rows[name] = row
-            draft = self.path.with_suffix(".tmp")
-            draft.write_text(json.dumps(self.rows, indent=1, sort_keys=True) + "\n")
-            draft.replace(self.path)
-            print(f"{len(self.rows):4d} {name}: {row['outcome']}", file=sys.stderr, flush=True)
-
-
-def _batch(rows: _Rows, names: list[str], options: argparse.Namespace) -> None:
-    """Run `names` in child processes until each has an answer."""
-    left = list(names)
-    while left:
-        command = [sys.executable, __file__, str(options.cases), "--seconds", str(options.seconds)]
-        for name in left:
-            command += ["--case", name]
-        with subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        ) as child:
-            assert child.stdout is not None
-            for line in child.stdout:
-                row = json.loads(line)
-                name = row.pop("name")
-                rows.add(name, row)
-                left.remove(name)
-        if left:
-            late = child.returncode == -signal.SIGALRM
-            reason = (
-                f"no end after {options.seconds} s"
-                if late
-                else f"the process ended with {child.returncode}"
-            )
-            rows.add(left.pop(0), {"outcome": "hang" if late else "crash", "reason": reason})
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("cases", type=Path, help="folder with layers.py and layers_expected.json")
@@ -183,10 +103,10 @@ def main() -> int:
     parser.add_argument("--case", action="append", default=[], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.case:
-        run_batch(options.cases, options.case, options.seconds)
+        run_batch(measure_case, options.cases, options.case, options.seconds)
         return 0
     cases, expected = load_cases(options.cases)
-    rows = _Rows(options.output)
+    rows = Rows(options.output)
     wanted = [
         name
         for case in cases
@@ -194,9 +114,7 @@ def main() -> int:
         and (options.expected or name not in expected)
         and (not options.only or name.startswith(tuple(options.only)))
     ]
-    batches = [wanted[at : at + options.batch] for at in range(0, len(wanted), options.batch)]
-    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        list(pool.map(lambda names: _batch(rows, names, options), batches))
+    run_all(__file__, options.cases, rows, wanted, options.batch, options.jobs, options.seconds)
     return 0
 
 
