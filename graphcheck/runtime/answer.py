@@ -17,11 +17,13 @@ from graphcheck.runtime.types import (
 )
 from graphcheck.runtime.wire import DumpRecord, FailureRecord, RawTrace
 
-__all__ = ["explain", "missing_operators", "read_trace"]
+__all__ = ["explain", "instruction_dump", "missing_operators", "read_trace"]
 
 _KEPT_LOG = 8_000
 _OPERATOR_MISSING = 0x14
 _INVALID_ARGUMENT = 0x12
+_NOT_WRITTEN = 4
+"""Exit code of the runner when its trace cannot be written."""
 _RUNNING = ("execute", "inspect", "dump")
 _STAGE_NAMES = {
     "start": "start",
@@ -55,12 +57,15 @@ def read_trace(raw: RawTrace, method: PteMethod) -> Trace:
         instructions=len(method.instructions),
         arena_bytes=raw.arena_bytes,
         stale_unchecked=unchecked,
-        dump=tuple(_dump(record, method) for record in raw.dump),
+        dump=tuple(instruction_dump(record, method) for record in raw.dump),
         evaluations=tuple(raw.evaluations),
+        start_bytes=raw.start_bytes,
+        peak_bytes=raw.peak_bytes,
     )
 
 
-def _dump(record: DumpRecord, method: PteMethod) -> InstructionDump:
+def instruction_dump(record: DumpRecord, method: PteMethod) -> InstructionDump:
+    """A dumped instruction with what the plan knows of its arguments filled in."""
     instruction = method.instructions[record.instruction]
     written = set(instruction.writes)
     arguments = tuple(
@@ -74,6 +79,13 @@ def _dump(record: DumpRecord, method: PteMethod) -> InstructionDump:
         arguments,
         tuple(outputs[value] for value in instruction.writes if value in outputs),
         record.step,
+        spoiled=tuple(
+            position
+            for position, index in enumerate(instruction.args)
+            if index not in written
+            and any(value in record.changed for value in (index, *method.tensors(index)))
+        ),
+        beside=-1 in record.changed,
     )
 
 
@@ -98,7 +110,7 @@ def explain(
     log = _readable(result.output)
     record = raw.failure
     if record is None:
-        return _unexplained(result, request, log)
+        return _unexplained(raw, result, request, log)
     op, instruction = _running(record, method)
     where = f"instruction {instruction} ({op})" if op else _STAGE_NAMES.get(record.stage, "")
     stage = _stage(record)
@@ -122,13 +134,22 @@ def explain(
     )
 
 
-def _unexplained(result: CommandResult, request: TrainRequest, log: str) -> RunFailure:
+def _unexplained(
+    raw: RawTrace, result: CommandResult, request: TrainRequest, log: str
+) -> RunFailure:
+    """The runner left no record of what was wrong: it was killed, or could not write."""
+    stage = f"step {len(raw.steps)}" if raw.loaded else "start"
+    at = f", at {stage}" if raw.loaded else ""
     if result.code is None:
-        text = f"the runtime did not end within {request.timeout:g} s"
-        return RunFailure("hang", "start", text, log=log)
+        text = f"the runtime did not end within {request.timeout:g} s{at}"
+        return RunFailure("hang", stage, text, log=log)
     last = log.strip().splitlines()[-1] if log.strip() else ""
-    text = f"the native runner {describe_exit(result.code)}" + (f": {last}" if last else "")
-    return RunFailure("crash", "start", text, log=log)
+    if result.code == _NOT_WRITTEN:
+        text = f"{last.removeprefix('runner: ')}{at}"
+        return RunFailure("space", stage, text, log=log)
+    told = f": {last}" if last and result.code >= 0 else ""
+    text = f"the native runner {describe_exit(result.code)}{at}{told}"
+    return RunFailure("crash", stage, text, log=log)
 
 
 def _running(record: FailureRecord, method: PteMethod) -> tuple[str, int | None]:

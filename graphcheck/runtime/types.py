@@ -12,6 +12,7 @@ __all__ = [
     "Evaluation",
     "InstructionDump",
     "InstructionOutput",
+    "OptimizerSettings",
     "RunFailure",
     "StepRecord",
     "TensorData",
@@ -34,13 +35,27 @@ class ArrayInput:
     dim_order: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class OptimizerSettings:
+    """What the optimizers `sgd`, `adam` and `adamw` take beside the learning rate.
+
+    `momentum` is sgd's, `betas` and `eps` are those of adam and adamw, `weight_decay` of all: added
+    to the gradient by sgd and adam, taken off the weights by adamw. Formulas are torch.optim's.
+    """
+
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+
+
 EVERY_STEP = -2
 """Dump the instructions of every step."""
 
 
 @dataclass(frozen=True)
 class TrainRequest:
-    """Train `program` for `steps` steps of plain SGD (or what `optimizer` says) in the runtime.
+    """Train `program` for `steps` steps of SGD (or what `optimizer` says) in the runtime.
 
     `batches` are input sets, used in turn: one array per tensor input of `method`, in order.
     `fill` is what the arena holds before the first step (zero, nan, junk; weights and buffers are
@@ -49,8 +64,8 @@ class TrainRequest:
     `kernel_libraries` are loaded before the program. `timeout` in seconds is for the whole run.
     `optimizer` "none" runs a method that needs no training metadata; all its outputs are recorded.
     `dump_step` is a step whose instructions are dumped, inputs and outputs (`EVERY_STEP` for all
-    steps), `dump_only` which of them (all by default). The dump is of a pass of its own from the
-    same state: it draws its own random numbers.
+    steps), `dump_steps` are more of them, `dump_only` which instructions (all by default). The dump
+    is of a pass of its own from the same state: it draws its own random numbers.
 
     `weights` is the file of weights beside the program, if they are not inside. `evaluation` names
     a method that shares the weights with `method`; it runs on each of `evaluation_batches` after as
@@ -70,10 +85,12 @@ class TrainRequest:
     method: str = "forward"
     dump_step: int | None = None
     dump_only: tuple[int, ...] = ()
+    dump_steps: tuple[int, ...] = ()
     weights: Path | None = None
     evaluation: str = ""
     evaluate_after: tuple[int, ...] = ()
     evaluation_batches: tuple[tuple[ArrayInput, ...], ...] = ()
+    settings: OptimizerSettings = OptimizerSettings()
 
 
 @dataclass(frozen=True)
@@ -142,7 +159,8 @@ class InstructionDump:
     `arguments` are in the order of the registry's schema with the out arguments and the returned
     value at the end: numbers, bools, strings, lists, `TensorData` (or lists of them, None for a
     hole) as they were before the call; None for a tensor that is only written. `outputs` are
-    those of `PteInstruction.writes` after the call.
+    those of `PteInstruction.writes` after the call. `spoiled` are the positions of arguments that
+    it wrote into though they are inputs, `beside` whether it wrote beside its outputs.
     """
 
     instruction: int
@@ -150,6 +168,8 @@ class InstructionDump:
     arguments: tuple[Any, ...]
     outputs: tuple[TensorData, ...]
     step: int = 0
+    spoiled: tuple[int, ...] = ()
+    beside: bool = False
 
 
 @dataclass(frozen=True)
@@ -185,3 +205,7 @@ class Trace:
     """Why the detector gave no answer, if it was asked and did not."""
     dump: tuple[InstructionDump, ...] = ()
     evaluations: tuple[Evaluation, ...] = ()
+    start_bytes: int = 0
+    """Memory of the runner before it loads the program, with its libraries."""
+    peak_bytes: int = 0
+    """The most it held until its end."""

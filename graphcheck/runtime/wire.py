@@ -21,12 +21,14 @@ __all__ = [
     "RawTrace",
     "decode_trace",
     "encode_request",
+    "is_trace",
+    "take_record",
 ]
 
-_REQUEST_MAGIC = b"GCREQ001"
-_TRACE_MAGIC = b"GCTRC001"
+_REQUEST_MAGIC = b"GCREQ002"
+_TRACE_MAGIC = b"GCTRC002"
 _FILLS = {"zero": 0, "nan": 1, "junk": 2}
-_OPTIMIZERS = {"none": 0, "sgd": 1}
+_OPTIMIZERS = {"none": 0, "sgd": 1, "adam": 2, "adamw": 3}
 _KINDS = {"kernel": 0, "delegate": 1, "move": 2, "jump_false": 3, "free": 4}
 _DTYPES = {
     "uint8": (0, 1),
@@ -90,12 +92,15 @@ def encode_request(
     out.text(request.method)
     out.put("I", len(request.kernel_libraries))
     for library in request.kernel_libraries:
-        out.text(str(library.resolve()))
+        out.text(str(library))
     out.put("Id", request.steps, request.learning_rate)
+    settings = request.settings
+    out.put("5d", settings.momentum, settings.weight_decay, *settings.betas, settings.eps)
     out.put("BB", _OPTIMIZERS[request.optimizer], _FILLS[request.fill])
     out.put("BB", request.detect_stale, request.record)
     out.put("i", -1 if request.dump_step is None else request.dump_step)
     out.numbers("i", request.dump_only)
+    out.numbers("i", request.dump_steps)
     out.put("d", request.timeout)
     out.text(str(request.weights or ""))
     out.numbers("i", inputs)
@@ -223,12 +228,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class DumpRecord:
-    """A dumped instruction as it comes; `arguments` has `...` where the plan knows the value."""
+    """A dumped instruction as it comes; `arguments` has `...` where the plan knows the value.
+
+    `changed` are inputs that it wrote into, -1 what lies beside its outputs.
+    """
 
     step: int
     instruction: int
     arguments: tuple[Any, ...]
     outputs: tuple[tuple[int, TensorData], ...]
+    changed: tuple[int, ...] = ()
 
 
 @dataclass
@@ -243,6 +252,8 @@ class RawTrace:
     failure: FailureRecord | None = None
     loaded: bool = False
     arena_bytes: int = 0
+    start_bytes: int = 0
+    peak_bytes: int = 0
     complete: bool = False
 
 
@@ -255,34 +266,50 @@ def decode_trace(data: bytes | mmap.mmap) -> RawTrace:
     if data[:8] != _TRACE_MAGIC:
         return trace
     for tag, cursor in _records(data):
-        if tag == b"S":
-            trace.steps.append(_step(cursor))
-        elif tag == b"O":
-            (overhead,) = cursor.get("d")
-            trace.steps[-1] = replace(trace.steps[-1], overhead_seconds=overhead)
-        elif tag == b"L":
-            trace.loaded = True
-            (trace.arena_bytes,) = cursor.get("Q")
-        elif tag == b"I":
-            trace.findings.append(_finding(cursor))
-        elif tag == b"J":
-            trace.inspected = True
-        elif tag == b"D":
-            trace.dump.append(_dump(cursor))
-        elif tag == b"P":
-            after, batch = cursor.get("II")
-            trace.evaluations.append(Evaluation(after, batch, _tensors(cursor)))
-        elif tag == b"F":
-            stage, step, instruction, code = cursor.get("BiiI")
-            trace.failure = FailureRecord(
-                STAGES[stage], step, instruction, code=code, detail=cursor.text()
-            )
-        elif tag == b"X":
-            number, stage, step, instruction = cursor.get("iiii")
-            trace.failure = FailureRecord(STAGES[stage], step, instruction, signal=number)
-        elif tag == b"E":
-            trace.complete = True
+        _take(trace, tag, cursor)
     return trace
+
+
+def is_trace(head: bytes) -> bool:
+    """Whether these eight bytes begin a trace."""
+    return head == _TRACE_MAGIC
+
+
+def take_record(trace: RawTrace, tag: bytes, payload: bytes) -> None:
+    """Add one record of a trace that is read as it is written; arrays are views of `payload`."""
+    _take(trace, tag, _Cursor(payload, 0))
+
+
+def _take(trace: RawTrace, tag: bytes, cursor: _Cursor) -> None:
+    if tag == b"S":
+        trace.steps.append(_step(cursor))
+    elif tag == b"O":
+        (overhead,) = cursor.get("d")
+        trace.steps[-1] = replace(trace.steps[-1], overhead_seconds=overhead)
+    elif tag == b"L":
+        trace.loaded = True
+        (trace.arena_bytes,) = cursor.get("Q")
+    elif tag == b"I":
+        trace.findings.append(_finding(cursor))
+    elif tag == b"J":
+        trace.inspected = True
+    elif tag == b"D":
+        trace.dump.append(_dump(cursor))
+    elif tag == b"P":
+        after, batch = cursor.get("II")
+        trace.evaluations.append(Evaluation(after, batch, _tensors(cursor)))
+    elif tag == b"F":
+        stage, step, instruction, code = cursor.get("BiiI")
+        trace.failure = FailureRecord(
+            STAGES[stage], step, instruction, code=code, detail=cursor.text()
+        )
+    elif tag == b"X":
+        number, stage, step, instruction = cursor.get("iiii")
+        trace.failure = FailureRecord(STAGES[stage], step, instruction, signal=number)
+    elif tag == b"M":
+        trace.start_bytes, trace.peak_bytes = cursor.get("QQ")
+    elif tag == b"E":
+        trace.complete = True
 
 
 def _records(data: bytes | mmap.mmap) -> Iterator[tuple[bytes, _Cursor]]:
@@ -361,7 +388,8 @@ def _dump(cursor: _Cursor) -> DumpRecord:
     arguments = tuple(_argument(cursor) for _ in range(count))
     (count,) = cursor.get("I")
     outputs = tuple((cursor.get("i")[0], cursor.tensor()) for _ in range(count))
-    return DumpRecord(step, instruction, arguments, outputs)
+    (count,) = cursor.get("I")
+    return DumpRecord(step, instruction, arguments, outputs, cursor.get(f"{count}i"))
 
 
 def _argument(cursor: _Cursor) -> Any:

@@ -40,6 +40,7 @@ class Inspector {
   virtual Error call(const Instruction& instruction, Arguments arguments) = 0;
 
   const Request& request() const { return request_; }
+  const std::vector<Span<uint8_t>>& memory() const { return session_.memory(); }
 
   // The runtime's own kernel, once.
   Error invoke(const Instruction& instruction, Arguments arguments);

@@ -1,13 +1,19 @@
-// Trains a program in the ExecuTorch runtime: `runner REQUEST TRACE`.
+// Trains a program in the ExecuTorch runtime: `runner REQUEST TRACE` (- for standard output).
 // Exit code 0: the trace holds all that was asked. 1: it ends with a failure. 2: wrong request.
+// 4: the trace cannot be written. `runner --hello` says what it is.
 #include <dlfcn.h>
 #include <executorch/extension/data_loader/file_data_loader.h>
 #include <executorch/extension/flat_tensor/flat_tensor_data_map.h>
 #include <executorch/runtime/platform/runtime.h>
 #include <fcntl.h>
+#include <sys/resource.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <optional>
@@ -15,18 +21,45 @@
 #include <vector>
 
 #include "inspect.h"
+#include "optimizer.h"
 #include "session.h"
 #include "training.h"
 #include "watch.h"
 #include "wire.h"
 
+#ifndef GRAPHCHECK_EXECUTORCH_VERSION
+#define GRAPHCHECK_EXECUTORCH_VERSION "unknown"
+#endif
+
 namespace graphcheck {
 namespace {
+
+constexpr int kWrongRequest = 2;
+constexpr int kNotWritten = 4;
 
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The most memory this process ever held, in bytes. What getrusage tells may be of the process
+// that started this one.
+uint64_t peak_memory() {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) return std::strtoull(line.c_str() + 6, nullptr, 10) * 1024;
+  }
+  rusage usage = {};
+  if (getrusage(RUSAGE_SELF, &usage) != 0) return 0;
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+void put_memory(uint64_t at_start, Trace& trace) {
+  Record record('M');
+  record.put(at_start);
+  record.put(peak_memory());
+  trace.write(record);
 }
 
 void load_libraries(const Request& request) {
@@ -43,6 +76,12 @@ void load_libraries(const Request& request) {
 int32_t follow(const Request& request, int32_t index) {
   if (index < 0 || static_cast<size_t>(index) >= request.instructions.size()) return -1;
   return request.instructions[static_cast<size_t>(index)].kind == Kind::kJumpFalse ? -1 : index + 1;
+}
+
+bool is_dumped(const Request& request, int32_t step) {
+  const auto& steps = request.dump_steps;
+  return request.dump_step == kEveryStep || request.dump_step == step ||
+         std::find(steps.begin(), steps.end(), step) != steps.end();
 }
 
 void put_named(Record& record, const std::vector<std::pair<std::string, Tensor>>& tensors) {
@@ -100,6 +139,7 @@ class Evaluation {
 void train(Request& request, const Package& package, Session& session, Trace& trace) {
   Method& method = session.method();
   Training training;
+  Updater updater(request);
   const bool learns = request.optimizer != Optimizer::kNone;
   if (learns) training = read_training(package, method, request.method);
   const size_t outputs = learns ? training.gradients_index : method.outputs_size();
@@ -109,7 +149,7 @@ void train(Request& request, const Package& package, Session& session, Trace& tr
     position.step = static_cast<sig_atomic_t>(step);
     const auto start = Clock::now();
     auto& batch = request.batches[step % request.batches.size()];
-    if (request.dump_step == kEveryStep || request.dump_step == static_cast<int32_t>(step)) {
+    if (is_dumped(request, static_cast<int32_t>(step))) {
       dump_step(request, package, session, batch, trace);
     }
     session.set_inputs(request.input_indices, batch);
@@ -124,7 +164,7 @@ void train(Request& request, const Package& package, Session& session, Trace& tr
     put_named(record, request.record ? training.parameters : decltype(training.parameters){});
     put_outputs(record, method, request.record ? outputs : 0);
     trace.write(record);
-    if (learns) update(training, request.learning_rate);
+    if (learns) updater.update(training);
     Record rest('O');
     rest.put(seconds_since(start) - executed);
     trace.write(rest);
@@ -165,10 +205,36 @@ void run(Request& request, Trace& trace) {
   train(request, package, session, trace);
 }
 
+// Standard output is kept for the trace alone: what kernels print goes to standard error.
+int open_trace(const std::string& path) {
+  int file = -1;
+  if (path == "-") {
+    file = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (file >= 0) ::dup2(STDERR_FILENO, STDOUT_FILENO);
+  } else {
+    file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  }
+  if (file < 0) throw WriteFailure(errno);
+  return file;
+}
+
+// One line of JSON that a device is known by.
+int hello() {
+  const uint16_t one = 1;
+  uint8_t first = 0;
+  std::memcpy(&first, &one, 1);
+  std::printf("{\"runner\": \"%s\", \"executorch\": \"%s\", \"endian\": \"%s\", \"bits\": %zu}\n",
+              kRequestMagic, GRAPHCHECK_EXECUTORCH_VERSION, first == 1 ? "little" : "big",
+              sizeof(void*) * 8);
+  return 0;
+}
+
 int serve(const std::string& request_path, const std::string& trace_path) {
-  const int file = ::open(trace_path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (file < 0) throw std::runtime_error("the trace cannot be written");
+  // A file that grows too large is to be an error of `write`, not the end.
+  std::signal(SIGXFSZ, SIG_IGN);
+  const int file = open_trace(trace_path);
   Trace trace(file);
+  const uint64_t at_start = peak_memory();
   Request request = RequestReader(request_path).read();
   if (request.batches.empty() && (request.steps > 0 || request.detect_stale)) {
     throw std::runtime_error("there is no batch to train on");
@@ -177,6 +243,7 @@ int serve(const std::string& request_path, const std::string& trace_path) {
   try {
     run(request, trace);
   } catch (const Failure& failure) {
+    put_memory(at_start, trace);
     Record record('F');
     record.put(failure.stage);
     record.put(static_cast<int32_t>(position.step));
@@ -186,6 +253,7 @@ int serve(const std::string& request_path, const std::string& trace_path) {
     trace.write(record);
     return 1;
   }
+  put_memory(at_start, trace);
   trace.write(Record('E'));
   return 0;
 }
@@ -194,14 +262,22 @@ int serve(const std::string& request_path, const std::string& trace_path) {
 }  // namespace graphcheck
 
 int main(int count, char** arguments) {
+#ifdef __linux__
+  // Whoever reads the trace may be killed; nothing may train on without him.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
+  if (count == 2 && std::strcmp(arguments[1], "--hello") == 0) return graphcheck::hello();
   if (count != 3) {
     std::fprintf(stderr, "usage: runner REQUEST TRACE\n");
-    return 2;
+    return graphcheck::kWrongRequest;
   }
   try {
     return graphcheck::serve(arguments[1], arguments[2]);
+  } catch (const graphcheck::WriteFailure& error) {
+    std::fprintf(stderr, "runner: %s\n", error.what());
+    return graphcheck::kNotWritten;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "runner: %s\n", error.what());
-    return 2;
+    return graphcheck::kWrongRequest;
   }
 }

@@ -15,8 +15,8 @@
 
 namespace graphcheck {
 
-constexpr char kRequestMagic[] = "GCREQ001";
-constexpr char kTraceMagic[] = "GCTRC001";
+constexpr char kRequestMagic[] = "GCREQ002";
+constexpr char kTraceMagic[] = "GCTRC002";
 
 // Where a run is; recorded with a failure, and by the signal handler with a crash.
 enum class Stage : uint8_t {
@@ -34,7 +34,7 @@ enum class Stage : uint8_t {
 };
 
 enum class Fill : uint8_t { kZero = 0, kNan = 1, kJunk = 2 };
-enum class Optimizer : uint8_t { kNone = 0, kSgd = 1 };
+enum class Optimizer : uint8_t { kNone = 0, kSgd = 1, kAdam = 2, kAdamW = 3 };
 enum class Kind : uint8_t { kKernel = 0, kDelegate = 1, kMove = 2, kJumpFalse = 3, kFree = 4 };
 
 struct Instruction {
@@ -68,12 +68,18 @@ struct Request {
   std::vector<std::string> libraries;
   uint32_t steps;
   double learning_rate;
+  double momentum;
+  double weight_decay;
+  double beta1;
+  double beta2;
+  double eps;
   Optimizer optimizer;
   Fill fill;
   bool detect_stale;
   bool record;
   int32_t dump_step;
   std::vector<int32_t> dump_only;
+  std::vector<int32_t> dump_steps;  // steps that are dumped beside `dump_step`
   double timeout;
   std::string weights;                 // a file of weights beside the program, "" without one
   std::vector<int32_t> input_indices;  // which inputs of the method the arrays of a batch are
@@ -105,12 +111,18 @@ class RequestReader {
     for (auto& library : request.libraries) library = text();
     request.steps = get<uint32_t>();
     request.learning_rate = get<double>();
+    request.momentum = get<double>();
+    request.weight_decay = get<double>();
+    request.beta1 = get<double>();
+    request.beta2 = get<double>();
+    request.eps = get<double>();
     request.optimizer = static_cast<Optimizer>(get<uint8_t>());
     request.fill = static_cast<Fill>(get<uint8_t>());
     request.detect_stale = get<uint8_t>() != 0;
     request.record = get<uint8_t>() != 0;
     request.dump_step = get<int32_t>();
     request.dump_only = list<int32_t>();
+    request.dump_steps = list<int32_t>();
     request.timeout = get<double>();
     request.weights = text();
     request.input_indices = list<int32_t>();
@@ -235,10 +247,16 @@ inline bool write_all(int file, const void* data, size_t size) {
   return true;
 }
 
+// The trace cannot be written: a full disk, a limit, a reader that is gone.
+struct WriteFailure : std::runtime_error {
+  explicit WriteFailure(int number)
+      : std::runtime_error(std::string("the trace cannot be written: ") + std::strerror(number)) {}
+};
+
 class Trace {
  public:
   explicit Trace(int file) : file_(file) {
-    if (!write_all(file_, kTraceMagic, 8)) throw std::runtime_error("the trace cannot be written");
+    if (!write_all(file_, kTraceMagic, 8)) throw WriteFailure(errno);
   }
 
   void write(const Record& record) {
@@ -247,7 +265,7 @@ class Trace {
     const uint64_t size = record.payload().size();
     std::memcpy(head + 1, &size, 8);
     if (!write_all(file_, head, sizeof(head)) || !write_all(file_, record.payload().data(), size)) {
-      throw std::runtime_error("the trace cannot be written");
+      throw WriteFailure(errno);
     }
   }
 
