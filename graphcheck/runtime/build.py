@@ -5,13 +5,19 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from graphcheck.errors import DeviceError
 from graphcheck.files import cache_dir
 from graphcheck.process import describe_exit, run_command
 from graphcheck.runtime.libraries import RuntimeLibraries, build_id, find_libraries
-from graphcheck.runtime.toolchain import Compiler, compile_program, find_compiler
+from graphcheck.runtime.toolchain import (
+    Compiler,
+    compile_program,
+    find_cross_compiler,
+    native_machine,
+)
 from graphcheck.worker import progress
 
 __all__ = ["build_runner", "runner_key", "runner_sources"]
@@ -29,52 +35,81 @@ def runner_sources() -> tuple[Path, ...]:
 def runner_key(compiler: Compiler, libraries: RuntimeLibraries) -> str:
     """Names a build: runtime libraries and their place, compiler, and the runner's source."""
     digest = hashlib.sha256()
-    for text in (build_id(libraries), str(libraries.library_dir), compiler.version):
+    for text in (build_id(libraries), str(libraries.library_dir), compiler.version, *_flags()):
         digest.update(text.encode() + b"\0")
     for source in runner_sources():
         digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
     return digest.hexdigest()[:24]
 
 
-def build_runner(libraries: RuntimeLibraries | None = None) -> Path:
+def build_runner(
+    libraries: RuntimeLibraries | None = None,
+    machine: str = "",
+    emulator: Sequence[str] = (),
+) -> Path:
     """The runner for these libraries (the installed ones by default), built at the first call.
 
-    Several processes may call at once: one builds, the others wait for it.
+    `machine` is what the libraries are for, this machine by default; for another one `emulator`
+    starts programs of it, and without an emulator the runner is not tried here. Several processes
+    may call at once: one builds, the others wait for it.
 
     Raises DeviceError if executorch or a C++ compiler is missing, or if it does not compile.
     """
     found = libraries or find_libraries()
-    compiler = find_compiler()
+    here = native_machine()
+    compiler = find_cross_compiler(machine or here)
     folder = cache_dir("runner", runner_key(compiler, found))
     runner = folder / "runner"
     if runner.is_file():
         return runner
     import filelock
 
+    foreign = machine not in ("", here)
+    what = f"the native runner for {machine}" if foreign else "the native runner"
     try:
         with filelock.FileLock(str(folder / ".lock"), timeout=_LOCK_SECONDS):
             if not runner.is_file():
-                progress("building the native runner (once per ExecuTorch build, about 10 s)")
-                _build(compiler, found, runner)
+                progress(f"building {what} (once per ExecuTorch build, about 10 s)")
+                _build(compiler, found, runner, emulator, foreign=foreign)
     except filelock.Timeout:
         raise DeviceError(
-            f"another process has been building the native runner in {folder} for too long",
+            f"another process has been building {what} in {folder} for too long",
             f"End it and delete {folder}.",
         ) from None
     return runner
 
 
-def _build(compiler: Compiler, libraries: RuntimeLibraries, runner: Path) -> None:
+def _flags(version: str = "") -> list[str]:
+    # Contracted multiply-adds would make the optimizer round as the architecture likes.
+    return ["-ffp-contract=off", f'-DGRAPHCHECK_EXECUTORCH_VERSION="{version}"']
+
+
+def _build(
+    compiler: Compiler,
+    libraries: RuntimeLibraries,
+    runner: Path,
+    emulator: Sequence[str],
+    *,
+    foreign: bool,
+) -> None:
     with tempfile.TemporaryDirectory(prefix=".build.", dir=runner.parent) as work:
         target = Path(work) / "runner"
         sources = [source for source in runner_sources() if source.suffix == ".cpp"]
-        compile_program(compiler, sources, target, libraries)
-        # Without arguments it prints its usage: proof that it loads its libraries.
-        result = run_command([str(target)], timeout=60.0)
-        if result.code != _USAGE_CODE:
-            raise DeviceError(
-                f"the native runner {describe_exit(result.code)} at its first start: "
-                f"{result.output.strip()[-500:]}",
-                "Is the executorch wheel damaged? Reinstall it.",
-            )
+        # Libraries of another system may need what the cross compiler's own do not have.
+        extra = _flags(libraries.version)
+        link = ("-Wl,--allow-shlib-undefined",) if foreign else ()
+        compile_program(compiler, sources, target, libraries, extra, link)
+        if emulator or not foreign:
+            _try(target, emulator)
         os.replace(target, runner)
+
+
+def _try(target: Path, emulator: Sequence[str]) -> None:
+    """Without arguments it prints its usage: proof that it loads its libraries."""
+    result = run_command([*emulator, str(target)], timeout=60.0)
+    if result.code != _USAGE_CODE:
+        raise DeviceError(
+            f"the native runner {describe_exit(result.code)} at its first start: "
+            f"{result.output.strip()[-500:]}",
+            "Is the executorch wheel damaged? Reinstall it.",
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -21,9 +22,12 @@ __all__ = [
     "compile_program",
     "compile_stub",
     "find_compiler",
+    "find_cross_compiler",
+    "native_machine",
 ]
 
 _CANDIDATES = ("c++", "g++", "clang++")
+_ARM_COMPILERS = ("aarch64-linux-gnu-g++", "aarch64-linux-gnu-g++-12", "aarch64-none-linux-gnu-g++")
 _HINT = (
     "Install one, for instance: apt install g++ (Debian, Ubuntu), dnf install gcc-c++ (Fedora), "
     "conda install gxx; or set CXX."
@@ -68,6 +72,28 @@ def find_compiler(candidates: Sequence[str] = (), what: str = "") -> Compiler:
     raise DeviceError(f"no C++ compiler found (looked for {', '.join(_CANDIDATES)})", _HINT)
 
 
+def find_cross_compiler(machine: str) -> Compiler:
+    """The compiler for Linux on `machine` (x86_64, aarch64), which may be this machine's own.
+
+    `$AARCH64_CXX` goes before what is looked for. Raises DeviceError if there is none.
+    """
+    if machine == native_machine():
+        return find_compiler()
+    if machine != "aarch64":
+        raise DeviceError(
+            f"nothing can be built here for {machine}",
+            "Runners for x86-64 and arm64 Linux are built on x86-64; for arm64 on arm64, too.",
+        )
+    chosen = os.environ.get("AARCH64_CXX", "")
+    return find_compiler((chosen,) if chosen else _ARM_COMPILERS, what="arm64 Linux")
+
+
+def native_machine() -> str:
+    """The architecture of this machine as `uname -m` says it on Linux: x86_64, aarch64."""
+    here = platform.machine().lower()
+    return {"amd64": "x86_64", "arm64": "aarch64"}.get(here, here)
+
+
 def _try_compiler(command: tuple[str, ...]) -> Compiler | None:
     path = shutil.which(command[0])
     if path is None:
@@ -95,16 +121,18 @@ def compile_program(
     output: Path,
     libraries: RuntimeLibraries,
     extra: Sequence[str] = (),
+    link: Sequence[str] = (),
 ) -> None:
     """Compile and link a program that runs with the runtime and the kernels of the wheel.
 
-    The sources are compiled side by side, with their objects beside `output`.
+    The sources are compiled side by side, with their objects beside `output`; `extra` are flags
+    for them, `link` those for linking.
 
     Raises DeviceError with the compiler's first error.
     """
     # Kernels register when their library is loaded; nothing refers to them by name.
-    link = ["-Wl,--no-as-needed", "-lexecutorch", "-lexecutorch_kernels_optimized", "-ldl"]
-    _compile(compiler, sources, output, libraries, extra, link)
+    needed = ["-Wl,--no-as-needed", "-lexecutorch", "-lexecutorch_kernels_optimized", "-ldl"]
+    _compile(compiler, sources, output, libraries, extra, [*link, *needed])
 
 
 def compile_library(

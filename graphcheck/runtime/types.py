@@ -70,6 +70,9 @@ class TrainRequest:
     `weights` is the file of weights beside the program, if they are not inside. `evaluation` names
     a method that shares the weights with `method`; it runs on each of `evaluation_batches` after as
     many steps as `evaluate_after` says (0: before the first).
+
+    `keep` keeps the result of a run that came to its end, `resume` takes one that was kept of the
+    same program, inputs, kernels and device.
     """
 
     program: Path
@@ -91,6 +94,8 @@ class TrainRequest:
     evaluate_after: tuple[int, ...] = ()
     evaluation_batches: tuple[tuple[ArrayInput, ...], ...] = ()
     settings: OptimizerSettings = OptimizerSettings()
+    keep: bool = False
+    resume: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,7 +179,7 @@ class InstructionDump:
 
 @dataclass(frozen=True)
 class RunFailure:
-    """Why a run ended early: `kind` is refused, crash, hang, load or metadata.
+    """Why a run ended early: `kind` is refused, crash, hang, load, metadata, space or device.
 
     `stage` is where (load, method, step N); `code` ExecuTorch's error number if there is one;
     `message` a sentence; `op`/`instruction` what ran, if known; `log` the runtime's own words.
@@ -209,3 +214,5 @@ class Trace:
     """Memory of the runner before it loads the program, with its libraries."""
     peak_bytes: int = 0
     """The most it held until its end."""
+    resumed: bool = False
+    """Whether it is the kept result of an earlier run."""

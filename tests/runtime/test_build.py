@@ -54,7 +54,7 @@ def fake_build(monkeypatch, tmp_path):
     monkeypatch.setenv("GRAPHCHECK_CACHE_DIR", str(tmp_path))
     built = []
 
-    def compile_fake(compiler, sources, output, libraries, extra=()):
+    def compile_fake(compiler, sources, output, libraries, extra=(), link=()):
         built.append(output)
         output.write_text("#!/bin/sh\nexit 2\n")
         output.chmod(0o755)
@@ -72,7 +72,7 @@ def test_the_runner_is_built_once(compiler, fake_build):
 
 
 def test_a_runner_that_does_not_start_is_not_kept(compiler, fake_build, monkeypatch):
-    def compile_broken(compiler, sources, output, libraries, extra=()):
+    def compile_broken(compiler, sources, output, libraries, extra=(), link=()):
         output.write_text("#!/bin/sh\necho no libexecutorch.so\nexit 127\n")
         output.chmod(0o755)
 
@@ -88,7 +88,7 @@ def test_a_runner_that_does_not_start_is_not_kept(compiler, fake_build, monkeypa
 def test_two_processes_build_it_once(compiler, tmp_path):
     code = (
         "from graphcheck.runtime import build\n"
-        "def fake(compiler, sources, output, libraries, extra=()):\n"
+        "def fake(compiler, sources, output, libraries, extra=(), link=()):\n"
         "    import time; time.sleep(0.5)\n"
         "    output.write_text('#!/bin/sh\\nexit 2\\n'); output.chmod(0o755); print('built')\n"
         "build.compile_program = fake\n"

@@ -198,7 +198,10 @@ def test_a_library_that_does_not_load_is_told(programs, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"optimizer": "adam"}, "the runner has no optimizer 'adam' (it has: none, sgd)"),
+        (
+            {"optimizer": "lion"},
+            "the runner has no optimizer 'lion' (it has: adam, adamw, none, sgd)",
+        ),
         ({"fill": "ones"}, "no such fill: 'ones' (there are: zero, nan, junk)"),
         ({"timeout": 0.0}, "steps must be 0 or more, and the time limit above 0"),
     ],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +9,17 @@ from pathlib import Path
 from graphcheck.errors import UsageError
 from graphcheck.files import cache_dir
 from graphcheck.runtime.libraries import RuntimeLibraries, find_libraries
-from graphcheck.runtime.toolchain import Compiler, compile_stub, find_compiler
+from graphcheck.runtime.toolchain import (
+    Compiler,
+    compile_stub,
+    find_compiler,
+    find_cross_compiler,
+    native_machine,
+)
 
 __all__ = ["Target", "find_target"]
 
 _ARM = "aarch64-linux"
-_ARM_COMPILERS = ("aarch64-linux-gnu-g++", "aarch64-linux-gnu-g++-12", "aarch64-none-linux-gnu-g++")
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,9 @@ def find_target(name: str) -> Target:
 
 def _arm() -> Target:
     here = find_libraries()
-    if platform.machine().lower() in ("aarch64", "arm64"):
+    if native_machine() == "aarch64":
         return Target(_ARM, find_compiler(), here, here.version, True)
-    chosen = os.environ.get("AARCH64_CXX", "")
-    compiler = find_compiler((chosen,) if chosen else _ARM_COMPILERS, what="arm64 Linux")
+    compiler = find_cross_compiler("aarch64")
     # Headers are the same on every platform; of the library only the name is linked.
     libraries = _stubbed(compiler, here.package, here.include, here.version)
     return Target(_ARM, compiler, libraries, here.version, False)

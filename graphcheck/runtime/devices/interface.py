@@ -1,22 +1,34 @@
-"""What a device is. A module of this folder with a `DEVICE` is one."""
+"""What a device is. A module of this folder with a `DEVICE` is one, one with a `FAMILY` many."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
 from typing import Protocol
 
 from graphcheck.errors import UsageError
 from graphcheck.runtime.types import Trace, TrainRequest
 
-__all__ = ["Device", "device", "devices"]
+__all__ = ["Device", "Family", "Seen", "device", "devices", "families"]
 
 
 class Device(Protocol):
     """A place that trains programs; `name` is what the user calls it, `summary` one line on it."""
 
-    name: str
-    summary: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def summary(self) -> str: ...
+
+    def machine(self) -> str:
+        """The architecture its kernel libraries are for, as `uname -m` says it.
+
+        Raises DeviceError if the device is not there.
+        """
 
     def train(self, request: TrainRequest) -> Trace:
         """Run the request. What goes wrong in the runtime is the trace's `failure`.
@@ -26,23 +38,60 @@ class Device(Protocol):
         """
 
 
-def devices() -> dict[str, Device]:
-    """All devices by name, sorted."""
+@dataclass(frozen=True)
+class Seen:
+    """A device of a family that is there now: how to name it, and `detail` on it or its state."""
+
+    name: str
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Family:
+    """Devices that have an address: `prefix:address`.
+
+    `open` makes a device of an address without touching it; it raises UsageError for one that
+    cannot be. `form` is the address as help texts show it, `seen` lists what is there now.
+    """
+
+    prefix: str
+    form: str
+    summary: str
+    open: Callable[[str], Device]
+    seen: Callable[[], tuple[Seen, ...]] = tuple
+
+
+def _modules() -> Iterator[ModuleType]:
     import graphcheck.runtime.devices as package
 
-    found: dict[str, Device] = {}
     for module in pkgutil.iter_modules(package.__path__):
-        entry = getattr(
-            importlib.import_module(f"{package.__name__}.{module.name}"), "DEVICE", None
-        )
-        if entry is not None:
-            found[entry.name] = entry
+        yield importlib.import_module(f"{package.__name__}.{module.name}")
+
+
+def devices() -> dict[str, Device]:
+    """All devices that have no address, by name, sorted."""
+    found = {
+        module.DEVICE.name: module.DEVICE for module in _modules() if hasattr(module, "DEVICE")
+    }
+    return dict(sorted(found.items()))
+
+
+def families() -> dict[str, Family]:
+    """All families of devices by prefix, sorted."""
+    found = {
+        module.FAMILY.prefix: module.FAMILY for module in _modules() if hasattr(module, "FAMILY")
+    }
     return dict(sorted(found.items()))
 
 
 def device(name: str) -> Device:
-    """The device of that name; raises UsageError if there is none."""
-    found = devices()
-    if name not in found:
-        raise UsageError(f"no such device: {name!r} (there are: {', '.join(found)})")
-    return found[name]
+    """The device of that name; raises UsageError if there can be none."""
+    known = devices()
+    if name in known:
+        return known[name]
+    prefix, colon, address = name.partition(":")
+    kinds = families()
+    if colon and prefix in kinds:
+        return kinds[prefix].open(address)
+    forms = [*known, *(f"{prefix}:{family.form}" for prefix, family in kinds.items())]
+    raise UsageError(f"no such device: {name!r} (there are: {', '.join(forms)})")

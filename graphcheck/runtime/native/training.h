@@ -102,50 +102,6 @@ inline Training read_training(const Package& package, Method& method, const std:
   return training;
 }
 
-template <typename T, typename Wide>
-void descend(Tensor& parameter, const Tensor& gradient, double learning_rate) {
-  auto* to = static_cast<T*>(parameter.mutable_data_ptr());
-  const auto* from = static_cast<const T*>(gradient.const_data_ptr());
-  const auto rate = static_cast<Wide>(learning_rate);
-  for (ssize_t i = 0; i < parameter.numel(); ++i) {
-    to[i] = static_cast<T>(static_cast<Wide>(to[i]) - rate * static_cast<Wide>(from[i]));
-  }
-}
-
-// One step of SGD: parameter -= learning_rate * gradient, for names that have a gradient.
-inline void update(Training& training, double learning_rate) {
-  set_stage(Stage::kUpdate);
-  std::map<std::string, Tensor*> gradients;
-  for (auto& [name, gradient] : training.gradients) gradients.emplace(name, &gradient);
-  for (auto& [name, parameter] : training.parameters) {
-    const auto found = gradients.find(name);
-    if (found == gradients.end()) continue;
-    const Tensor& gradient = *found->second;
-    if (shape_of(gradient) != shape_of(parameter) ||
-        gradient.scalar_type() != parameter.scalar_type()) {
-      throw Failure{Stage::kUpdate, Error::InvalidArgument,
-                    name + ": the gradient has shape " + shape_of(gradient) + ", the parameter " +
-                        shape_of(parameter)};
-    }
-    switch (parameter.scalar_type()) {
-      case ScalarType::Float:
-        descend<float, float>(parameter, gradient, learning_rate);
-        break;
-      case ScalarType::Double:
-        descend<double, double>(parameter, gradient, learning_rate);
-        break;
-      case ScalarType::Half:
-        descend<Half, float>(parameter, gradient, learning_rate);
-        break;
-      case ScalarType::BFloat16:
-        descend<BFloat16, float>(parameter, gradient, learning_rate);
-        break;
-      default:
-        throw Failure{Stage::kUpdate, Error::NotSupported, name + ": is not of a floating dtype"};
-    }
-  }
-}
-
 inline double first_number(const EValue& value) {
   if (value.isDouble()) return value.toDouble();
   if (value.isInt()) return static_cast<double>(value.toInt());

@@ -62,7 +62,7 @@ def arm_runner(arm_library) -> tuple[Path, Path]:
     runner = arm_library.parent / "runner"
     sources = [source for source in runner_sources() if source.suffix == ".cpp"]
     flags = ["-Wl,--allow-shlib-undefined"]
-    compile_program(find_target("aarch64-linux").compiler, sources, runner, libraries, flags)
+    compile_program(find_target("aarch64-linux").compiler, sources, runner, libraries, (), flags)
     return runner, libraries.library_dir
 
 

@@ -1,0 +1,75 @@
+"""arm64 Linux on this machine: the arm64 runtime under qemu-user. A stand-in for a phone or board.
+
+Numbers are those of an arm64 processor; times and memory are those of the emulator.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+from graphcheck.errors import DeviceError
+from graphcheck.runtime.build import build_runner
+from graphcheck.runtime.devices.host import run_here
+from graphcheck.runtime.devices.job import train_with
+from graphcheck.runtime.libraries import RuntimeLibraries
+from graphcheck.runtime.platforms import libraries_for
+from graphcheck.runtime.toolchain import find_cross_compiler, native_machine
+from graphcheck.runtime.types import Trace, TrainRequest
+
+__all__ = ["DEVICE", "QemuDevice"]
+
+_MACHINE = "aarch64"
+_EMULATORS = ("qemu-aarch64", "qemu-aarch64-static")
+_LIBRARY_FOLDERS = ("lib", "lib64")
+
+
+class QemuDevice:
+    """qemu-user with the arm64 wheel of the installed ExecuTorch version."""
+
+    name = "qemu-aarch64"
+    summary = "arm64 under qemu-user, with the arm64 wheel of the same executorch"
+
+    def machine(self) -> str:
+        """See `graphcheck.runtime.devices.interface.Device.machine`."""
+        return _MACHINE
+
+    def train(self, request: TrainRequest) -> Trace:
+        """See `graphcheck.runtime.devices.interface.Device.train`."""
+        if native_machine() == _MACHINE:
+            raise DeviceError(
+                "this machine is arm64 itself: nothing is to be emulated", "Use --on host."
+            )
+        emulator = _emulator()
+        find_cross_compiler(_MACHINE)
+        libraries = libraries_for(_MACHINE)
+        prefix = _started(emulator, libraries)
+        runner = build_runner(libraries, _MACHINE, prefix)
+        return train_with(
+            lambda job: run_here((*prefix, str(runner)), job), request, f"{self.name} {runner}"
+        )
+
+
+DEVICE = QemuDevice()
+
+
+def _emulator() -> str:
+    for name in _EMULATORS:
+        path = shutil.which(name)
+        if path is not None:
+            return path
+    raise DeviceError("qemu-aarch64 is not installed", "apt install qemu-user, or --on host")
+
+
+def _started(emulator: str, libraries: RuntimeLibraries) -> tuple[str, ...]:
+    """The emulator with the arm64 system's libraries: those that came with the cross compiler."""
+    root = os.environ.get("QEMU_LD_PREFIX") or f"/usr/{_MACHINE}-linux-gnu"
+    if not (Path(root) / "lib" / "ld-linux-aarch64.so.1").exists():
+        raise DeviceError(
+            f"there is no arm64 C library in {root}",
+            "apt install libc6-arm64-cross libstdc++6-arm64-cross, or set QEMU_LD_PREFIX to the "
+            "root of an arm64 system.",
+        )
+    folders = [str(libraries.library_dir), *(f"{root}/{name}" for name in _LIBRARY_FOLDERS)]
+    return (emulator, "-L", root, "-E", f"LD_LIBRARY_PATH={':'.join(folders)}")
