@@ -116,11 +116,16 @@ def export(
 def check_target(options: CheckOptions, on_progress: Progress | None = None) -> Report:
     """Check a target in a child process; whatever happens to it, the answer is a report.
 
-    Raises UsageError for options that cannot be used, DeviceError for a missing runtime.
+    A program (`.pte`) is read in this process. Raises UsageError for options that cannot be used,
+    DeviceError for a missing runtime.
     """
     from graphcheck.pipeline import failure_report
 
     try:
+        if options.target.lower().endswith(".pte"):
+            from graphcheck.artefacts.check import check_program
+
+            return check_program(options)
         return run_worker(
             "graphcheck.api:check_task",
             options,

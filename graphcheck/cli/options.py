@@ -49,6 +49,7 @@ __all__ = [
 ]
 
 Options = TypeVar("Options", bound=CheckOptions)
+_PROGRAMS = (".pt2", ".pte")
 _FORMATS = ", ".join(entry.name for entry in all_formats())
 
 TargetArgument = Annotated[
@@ -56,7 +57,7 @@ TargetArgument = Annotated[
     typer.Argument(
         metavar="TARGET",
         show_default=False,
-        help="model.py, model.py:Net, pkg.mod:factory, torchvision:resnet18.",
+        help="model.py, model.py:Net, pkg.mod:factory, torchvision:resnet18, model.pte, model.pt2.",
     ),
 ]
 InputOption = Annotated[
@@ -218,9 +219,9 @@ def checked_target(target: str) -> str:
 
     head, colon, tail = target.rpartition(":")
     path = Path(head if colon and Path(head).suffix == ".py" and os.sep not in tail else target)
-    if path.suffix not in (".py", ".pt2", ".pte") and not os.path.isdir(path):
+    if path.suffix not in (".py", *_PROGRAMS) and not os.path.isdir(path):
         kind_of(target)
-    elif not os.path.isfile(path):
+    elif not os.path.isfile(path) and not (path.suffix in _PROGRAMS and os.path.exists(path)):
         raise _no_file(path)
     return target
 

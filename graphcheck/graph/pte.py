@@ -1,16 +1,19 @@
 """Reading a `.pte` program without torch or executorch: what it runs, on what memory.
 
-The layout is that of `schema/program.fbs` of ExecuTorch 1.5 (file identifier `ET12`).
+The layout is that of `schema/program.fbs` of ExecuTorch 1.5 (file identifier `ET12`), which has
+only grown since 0.6.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from graphcheck.errors import ModelError
 from graphcheck.graph.flatbuffer import CorruptBufferError, Reader
+from graphcheck.graph.pte_file import Buffer, open_program, program_bytes
 from graphcheck.graph.pte_types import (
     Allocation,
     PteInstruction,
@@ -31,8 +34,8 @@ __all__ = [
     "read_pte",
 ]
 
-_IDENTIFIER = b"ET12"
-_HEADER_MAGIC = b"eh00"
+_RANK_LIMIT = 16
+"""Of the runtime (`kTensorDimensionLimit`)."""
 _DTYPES = {
     0: ("uint8", 1),
     1: ("int8", 1),
@@ -75,24 +78,29 @@ _WRITES_FIRST = frozenset({"executorch_prim::et_copy_index.tensor"})
 
 
 def read_pte(source: Path | str | bytes) -> PteProgram:
-    """Read a program from a file or from its bytes.
+    """Read a program from a file or from its bytes; data of weights and delegates is not loaded.
 
     Raises ModelError for a file that is missing, no ExecuTorch program, truncated or corrupt.
     """
     if isinstance(source, bytes):
-        name, data = "the program", source
-    else:
-        name = str(source)
-        try:
-            data = Path(source).read_bytes()
-        except OSError as error:
-            raise ModelError(f"{name} cannot be read: {error.strerror}") from None
+        return _read(source, "the program")
+    name = str(source)
+    with open_program(name) as data:
+        return _read(data, name)
+
+
+def _read(data: Buffer, name: str) -> PteProgram:
+    view = memoryview(data)
     try:
-        return _read_program(_program_bytes(data, name), len(data))
+        program, segments = program_bytes(view, name)
+        return _read_program(program, segments, len(view))
     except CorruptBufferError as error:
         raise ModelError(
             f"{name} is a damaged ExecuTorch program: {error}", "Export the model again."
         ) from None
+    finally:
+        # What an error's traceback still holds of the map must not keep it open.
+        view.release()
 
 
 def read_before_written(method: PteMethod) -> tuple[int, ...]:
@@ -123,39 +131,40 @@ def read_before_written(method: PteMethod) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _program_bytes(data: bytes, name: str) -> bytes:
-    """The flatbuffer at the head of the file, once the header says that all of it is there."""
-    if len(data) < 8 or data[4:8] != _IDENTIFIER:
-        raise ModelError(
-            f"{name} is not an ExecuTorch program (its bytes 4 to 8 are not 'ET12')",
-            "Give the .pte file that to_executorch() wrote.",
-        )
-    if data[8:12] != _HEADER_MAGIC:
-        return data
-    if len(data) < 32:
-        raise CorruptBufferError("it ends within its header")
-    length = int.from_bytes(data[12:16], "little")
-    size = int.from_bytes(data[16:24], "little")
-    segments = int.from_bytes(data[24:32], "little")
-    segment_size = int.from_bytes(data[32:40], "little") if length >= 32 else 0
-    expected = max(size, segments + segment_size)
-    if len(data) < expected:
-        raise CorruptBufferError(f"it is truncated to {len(data)} of {expected} bytes")
-    return data[:size]
-
-
-def _read_program(data: bytes, size: int) -> PteProgram:
+def _read_program(data: memoryview, segment_base: int, size: int) -> PteProgram:
     root = Reader.root(data)
-    methods = tuple(_read_method(plan) for plan in root.tables(1))
+    segments = tuple(
+        (entry.scalar(0, "uint64"), entry.scalar(1, "uint64")) for entry in root.tables(4)
+    )
+    if any(segment_base + offset + length > size for offset, length in segments):
+        raise CorruptBufferError("it ends within its segments")
+    inline = tuple(entry.length(0) for entry in root.tables(3))
+    methods = tuple(_read_method(plan, segments, inline) for plan in root.tables(1))
+    constants = sum(entry.length(0) for entry in root.tables(2))
+    own = root.table(5)
+    if own is not None and own.length(1, 8):
+        constants += _segment_size(segments, own.scalar(0, "uint32"))
+    mutable = [entry for entry in root.tables(6) if entry.length(1, 8)]
     return PteProgram(
         methods=methods,
         training=_training(methods),
         schema_version=root.scalar(0, "uint32"),
         size=size,
+        program_size=len(data),
+        constant_size=constants,
+        mutable_size=sum(_segment_size(segments, e.scalar(0, "uint32")) for e in mutable),
     )
 
 
-def _read_method(plan: Reader) -> PteMethod:
+def _segment_size(segments: Sequence[tuple[int, int]], index: int) -> int:
+    if index >= len(segments):
+        raise CorruptBufferError(f"segment {index} does not exist")
+    return segments[index][1]
+
+
+def _read_method(
+    plan: Reader, segments: Sequence[tuple[int, int]], inline: Sequence[int]
+) -> PteMethod:
     values = tuple(_read_value(i, entry) for i, entry in enumerate(plan.tables(2)))
     operators = tuple(_operator_name(entry) for entry in plan.tables(6))
     chains = plan.tables(5)
@@ -165,6 +174,7 @@ def _read_method(plan: Reader) -> PteMethod:
             _read_instruction(i, entry, values, operators)
             for i, entry in enumerate(chains[0].tables(2))
         )
+    delegates = plan.tables(7)
     method = PteMethod(
         name=plan.string(0),
         values=values,
@@ -172,12 +182,25 @@ def _read_method(plan: Reader) -> PteMethod:
         outputs=plan.numbers(4, "int32"),
         operators=operators,
         instructions=instructions,
-        delegates=tuple(entry.string(0) for entry in plan.tables(7)),
+        delegates=tuple(entry.string(0) for entry in delegates),
         buffer_sizes=plan.numbers(8, "int64"),
         chains=len(chains),
+        delegate_sizes=tuple(_delegate_size(entry, segments, inline) for entry in delegates),
     )
     _check_method(method)
     return method
+
+
+def _delegate_size(
+    entry: Reader, segments: Sequence[tuple[int, int]], inline: Sequence[int]
+) -> int:
+    place = entry.table(1)
+    if place is None:
+        return 0
+    index = place.scalar(1, "uint32")
+    if place.scalar(0, "int8") == 1:
+        return _segment_size(segments, index)
+    return inline[index] if index < len(inline) else 0
 
 
 def _operator_name(entry: Reader) -> str:
@@ -217,8 +240,13 @@ def _read_tensor(index: int, table: Reader) -> PteValue:
         raise CorruptBufferError(f"value {index} has unknown dtype {scalar_type}")
     dtype, item_size = _DTYPES[scalar_type]
     shape = table.numbers(2, "int32")
+    dim_order = table.numbers(3, "uint8")
+    if len(shape) > _RANK_LIMIT:
+        raise CorruptBufferError(f"value {index} has {len(shape)} dimensions")
     if any(size < 0 for size in shape):
         raise CorruptBufferError(f"value {index} has a negative size")
+    if sorted(dim_order) != list(range(len(shape))):
+        raise CorruptBufferError(f"value {index} has a dim order that is none")
     dynamism = table.scalar(8, "int8")
     if dynamism not in _DYNAMISM:
         raise CorruptBufferError(f"value {index} has unknown shape dynamism {dynamism}")
@@ -228,19 +256,23 @@ def _read_tensor(index: int, table: Reader) -> PteValue:
         offset = place.scalar(1, "uint32") | place.scalar(2, "uint32") << 32
         allocation = Allocation(place.scalar(0, "uint32"), offset)
     extra = table.table(9)
-    has_data = table.scalar(5, "uint32") > 0 or (extra is not None and extra.scalar(2, "int8") == 1)
+    data = table.scalar(5, "uint32")
+    external = extra is not None and extra.scalar(2, "int8") == 1
+    has_data = data > 0 or external
     return PteValue(
         index,
         "tensor",
         dtype=dtype,
         shape=shape,
-        dim_order=table.numbers(3, "uint8"),
+        dim_order=dim_order,
         allocation=allocation,
         nbytes=math.prod(shape) * item_size,
         constant=has_data and allocation is None,
         initialized=has_data and allocation is not None,
         dynamism=_DYNAMISM[dynamism],
         name="" if extra is None else extra.string(1),
+        data=data,
+        external=external,
     )
 
 
@@ -260,6 +292,8 @@ def _read_instruction(
         args = (table.scalar(0, "int32"),)
     if any(not 0 <= arg < len(values) for arg in args):
         raise CorruptBufferError(f"instruction {index} uses a value that does not exist")
+    # Whoever follows the data looks at every member of every list.
+    entry.spend(sum(len(values[arg].items) for arg in args))
     op = ""
     writes: tuple[int, ...] = ()
     reads = args
@@ -272,7 +306,10 @@ def _read_instruction(
         op = operators[op_index]
         reads, writes = _reads_and_writes(op, args, values)
     target = table.scalar(1, "int32") if kind == "jump_false" else -1
-    return PteInstruction(index, kind, op, args, writes, tuple(dict.fromkeys(reads)), target)
+    delegate = table.scalar(0, "int32") if kind == "delegate" else -1
+    return PteInstruction(
+        index, kind, op, args, writes, tuple(dict.fromkeys(reads)), target, delegate
+    )
 
 
 def _reads_and_writes(
@@ -288,7 +325,8 @@ def _reads_and_writes(
     if op.partition("::")[2].partition(".")[0].endswith("_"):
         return given, tuple(dict.fromkeys((args[0], *outputs)))
     # Out arguments; and a list of them (`split_copy`), which is an argument of its own.
-    outs = {arg for arg in given if arg in outputs or _is_list_of(values[arg], outputs)}
+    written = set(outputs)
+    outs = {arg for arg in given if arg in written or _is_list_of(values[arg], outputs)}
     return tuple(arg for arg in given if arg not in outs), tuple(dict.fromkeys(outputs))
 
 

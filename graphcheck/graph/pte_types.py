@@ -37,7 +37,8 @@ class PteValue:
     Tensors: `dtype` by torch's short name; `shape` is the upper bound when `dynamism` is "bound";
     `nbytes` that of this shape. `constant` tensors live in the file. `initialized` ones are
     planned and start with data of the file (weights, buffers). `name` is the fully qualified
-    name, if the file has it.
+    name, if the file has it. `data` numbers the file's piece of data that the tensor is (from 1;
+    tensors can share one); `external` ones have theirs in another file (.ptd), by name.
     """
 
     index: int
@@ -53,6 +54,8 @@ class PteValue:
     initialized: bool = False
     dynamism: Literal["static", "bound", "unbound"] = "static"
     name: str = ""
+    data: int = 0
+    external: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ class PteInstruction:
 
     `args` are value indices: of a kernel all arguments with the out arguments and then the
     returned value; of a delegate inputs and outputs; of a move (from, to); of a jump its
-    condition; of a free the value. `target` is a jump's destination, -1 otherwise.
+    condition; of a free the value. `target` is a jump's destination, `delegate`
+    the number of the delegate that is called, both -1 otherwise.
 
     `writes` are the values the instruction writes. The rule (from `exir/emit/_emitter.py`): a
     kernel call ends with what the kernel returns. An out variant returns its out arguments: for
@@ -78,11 +82,16 @@ class PteInstruction:
     writes: tuple[int, ...] = ()
     reads: tuple[int, ...] = ()
     target: int = -1
+    delegate: int = -1
 
 
 @dataclass(frozen=True)
 class PteMethod:
-    """A method: `buffer_sizes[i]` bytes of planned memory for memory id i (0 is not used)."""
+    """A method: `buffer_sizes[i]` bytes of planned memory for memory id i (0 is not used).
+
+    `delegates` are names of backends, `delegate_sizes` the bytes that each call target has in the
+    file.
+    """
 
     name: str
     values: tuple[PteValue, ...] = ()
@@ -93,6 +102,7 @@ class PteMethod:
     delegates: tuple[str, ...] = ()
     buffer_sizes: tuple[int, ...] = ()
     chains: int = 1
+    delegate_sizes: tuple[int, ...] = ()
 
     @property
     def arena_bytes(self) -> int:
@@ -122,12 +132,19 @@ class TrainingMetadata:
 
 @dataclass(frozen=True)
 class PteProgram:
-    """A program; `training` by method name, for methods that can be trained."""
+    """A program; `training` by method name, for methods that can be trained.
+
+    `size` is that of the file, `program_size` that of its flatbuffer, `constant_size` and
+    `mutable_size` those of the data of constants and of initial values, all in bytes.
+    """
 
     methods: tuple[PteMethod, ...]
     training: Mapping[str, TrainingMetadata] = field(default_factory=dict)
     schema_version: int = 0
     size: int = 0
+    program_size: int = 0
+    constant_size: int = 0
+    mutable_size: int = 0
 
     def method(self, name: str = "forward") -> PteMethod:
         """The method of that name; raises ModelError if there is none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from graphcheck.graph.artefact import Artefact
 from graphcheck.rules.types import Finding, Severity
 
 __all__ = ["NotChecked", "Report", "Suppressed", "UnusedSuppression"]
@@ -44,7 +45,8 @@ class Report:
 
     `versions` maps torch, executorch, graphcheck and opset to their versions. `guesses` are
     sentences on what was assumed; `not_checked` what was left out and why; `failed` is true when
-    the model could not be loaded, exported or traced (its reasons are GC0 findings).
+    the model could not be loaded, exported or traced (its reasons are GC0 findings). `artefact` is
+    what a program file says of itself, None for a model.
     """
 
     target: str
@@ -60,6 +62,7 @@ class Report:
     parameters: int = 0
     next_command: str = ""
     schema_version: str = SCHEMA_VERSION
+    artefact: Artefact | None = None
 
     def __str__(self) -> str:
         """The report as `graphcheck check` prints it, without colour."""

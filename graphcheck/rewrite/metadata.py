@@ -17,7 +17,7 @@ from graphcheck.errors import ModelError
 from graphcheck.graph.flatbuffer import CorruptBufferError, Reader
 from graphcheck.graph.pte import PteMethod, PteProgram, TrainingMetadata, read_pte
 
-__all__ = ["correct"]
+__all__ = ["correct", "shift_of"]
 
 _GRADIENTS = "__et_training_gradients_index_"
 _PARAMETERS = "__et_training_parameters_index_"
@@ -59,6 +59,16 @@ def correct(program: bytes) -> tuple[bytes, tuple[str, ...]]:
     if wanted:
         raise ModelError(f"the program has no number to correct in {', '.join(sorted(wanted))}")
     return bytes(data), tuple(told)
+
+
+def shift_of(program: PteProgram, method: str) -> int:
+    """By how many outputs the training metadata of a method is too large, 0 when it is right.
+
+    Raises ModelError when the outputs cannot be paired with the names, KeyError for a method
+    without such metadata.
+    """
+    stated = program.training[method]
+    return stated.parameters_index - _right(program, stated).parameters
 
 
 def _counted(buffers: int) -> str:

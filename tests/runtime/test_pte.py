@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
 
 import pytest
@@ -110,16 +111,40 @@ def test_nothing_but_a_buffer_without_initial_state_is_read_before_it_is_written
     assert set(found.values()) == {()}
 
 
-@pytest.mark.parametrize("data", [b"", b"1234567", b"x" * 100, b"PK\x03\x04" + bytes(60)])
-def test_a_file_that_is_no_program(tmp_path, data):
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"", "is empty, not an ExecuTorch program"),
+        (b"1234567", "is not an ExecuTorch program (its bytes 4 to 8 are not 'ET12')"),
+        (b"x" * 100, "is not an ExecuTorch program (its bytes 4 to 8 are not 'ET12')"),
+        (
+            b"PK\x03\x04" + bytes(60),
+            "is a zip archive (a .pt2 or a checkpoint), not an ExecuTorch program",
+        ),
+        (b"\x80\x02" + bytes(60), "is a pickle, not an ExecuTorch program"),
+        (
+            bytes(4) + b"FT01" + bytes(60),
+            "is a .ptd file, the data of a program and not the program",
+        ),
+    ],
+)
+def test_a_file_that_is_no_program(tmp_path, data, what):
     path = tmp_path / "model.pte"
     path.write_bytes(data)
     with pytest.raises(ModelError) as caught:
         read_pte(path)
-    assert caught.value.message == (
-        f"{path} is not an ExecuTorch program (its bytes 4 to 8 are not 'ET12')"
-    )
+    assert caught.value.message == f"{path} {what}"
     assert caught.value.hint == "Give the .pte file that to_executorch() wrote."
+
+
+def test_a_folder_and_a_pipe_are_no_program(tmp_path):
+    os.mkfifo(tmp_path / "pipe.pte")
+    with pytest.raises(
+        ModelError, match=r"pipe\.pte is no regular file, not an ExecuTorch program"
+    ):
+        read_pte(tmp_path / "pipe.pte")
+    with pytest.raises(ModelError, match="is a folder, not an ExecuTorch program"):
+        read_pte(tmp_path)
 
 
 def test_a_file_that_is_missing(tmp_path):

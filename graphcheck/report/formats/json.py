@@ -30,6 +30,8 @@ def report_json(report: Report, look: Look) -> str:
         "not_checked": len(report.not_checked),
     }
     body["next_command"] = next_command(report, look.again)
+    if report.artefact is None:
+        del body["artefact"]
     return _dump("report", body)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphcheck.report.about import artefact_lines
 from graphcheck.report.ansi import Paint, closing, wrap
 from graphcheck.report.interface import Format, Look
 from graphcheck.report.order import count_by_severity, ordered
@@ -38,6 +39,8 @@ def report_text(report: Report, look: Look) -> str:
 
 def _blocks(report: Report, look: Look, paint: Paint) -> Iterator[Iterator[str]]:
     findings = ordered(report.findings)
+    if report.artefact is not None and look.verbosity >= 0:
+        yield artefact_lines(report.artefact, look, paint)
     for severity in (Severity.ERROR, Severity.WARNING):
         yield _group(report, [f for f in findings if f.severity is severity], look, paint)
     if look.verbosity >= 0:

@@ -1,0 +1,186 @@
+"""A program's instructions as the calls of a joint graph, so that the same rules judge both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from graphcheck.artefacts.reach import Reached, reach
+from graphcheck.graph.pte_types import PteInstruction, PteMethod, PteProgram, PteValue
+from graphcheck.graph.signatures import Signature, signature_of
+from graphcheck.graph.types import JointGraph, OpCall, ParameterFact, Source, TensorFact
+from graphcheck.opset.registry import lowering_for
+from graphcheck.opset.types import Opset
+
+__all__ = ["graph_of", "is_metadata", "tensor_fact"]
+
+_DTYPE_NUMBERS = {0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16"} | {
+    6: "float32",
+    7: "float64",
+    11: "bool",
+    15: "bfloat16",
+}
+_METADATA = "__et_training_"
+_SAME_WEIGHT = ("aten::t_copy.", "aten::permute_copy.", "aten::transpose_copy.", "aten::view_copy.")
+_VIEW = "executorch_prim::et_view"
+
+
+def is_metadata(method: PteMethod) -> bool:
+    """Whether a method only tells an app where in the outputs of another gradients start."""
+    return method.name.startswith(_METADATA)
+
+
+def graph_of(program: PteProgram, opset: Opset) -> JointGraph:
+    """The calls of every method, in order, with what their results reach.
+
+    Shapes of dynamic tensors are unknown (`<=16`), and so are numbers that instructions compute.
+    Modules are named where a weight tells them, else the instruction is. Buffers are left out:
+    what a program does with them is measured on the program.
+    """
+    lowering = lowering_for(opset.runtime, opset.version)
+    taken = set(lowering.exempt) | set(lowering.kernels)
+    calls: list[OpCall] = []
+    parameters: dict[str, ParameterFact] = {}
+    inputs: list[tuple[str, TensorFact]] = []
+    methods = [method for method in program.methods if not is_metadata(method)]
+    for method in methods:
+        stated = program.training.get(method.name)
+        reached = reach(method, stated)
+        modules = _Modules(method, reached.weights, alone=len(methods) == 1)
+        computed = {index for i in method.instructions for index in i.writes}
+        arguments = _Arguments(method, computed)
+        for instruction in method.instructions:
+            if instruction.kind == "kernel":
+                arguments = _Arguments(method, computed)
+                calls.append(
+                    _call(
+                        len(calls), instruction, arguments, reached, modules.of(instruction), taken
+                    )
+                )
+        for index, name in reached.weights.items():
+            value = method.values[index]
+            parameters[name] = ParameterFact(name, value.dtype, value.shape, True, True)
+        for number, index in enumerate(method.inputs):
+            if method.values[index].kind == "tensor":
+                fact = tensor_fact(method.values[index])
+                inputs.append((f"{method.name} input {number}", fact))
+    return JointGraph(
+        calls=tuple(calls),
+        parameters=tuple(parameters.values()),
+        buffers=(),
+        inputs=tuple(inputs),
+        loss=None,
+    )
+
+
+def tensor_fact(value: PteValue) -> TensorFact:
+    """The facts of a tensor of a program; a dynamic size is `<=` its bound."""
+    fixed = value.dynamism == "static"
+    shape: tuple[int | str, ...] = tuple(size if fixed else f"<={size}" for size in value.shape)
+    strides: list[int | str] = [1] * len(value.shape)
+    step = 1
+    for dim in reversed(value.dim_order):
+        strides[dim] = step if fixed else "?"
+        step *= max(value.shape[dim], 1)
+    return TensorFact(value.dtype, shape, tuple(strides), value.dim_order, f"value {value.index}")
+
+
+class _Arguments:
+    """Arguments of kernels in the form that conditions are asked about."""
+
+    def __init__(self, method: PteMethod, computed: set[int]) -> None:
+        self.values = method.values
+        self.computed = computed
+
+    def __call__(self, index: int, name: str = "") -> Any:
+        value = self.values[index]
+        if value.kind == "tensor":
+            return tensor_fact(value)
+        if value.kind in ("tensor_list", "optional_tensor_list", "int_list"):
+            return [None if item < 0 else self(item) for item in value.items]
+        if value.kind in ("double_list", "bool_list"):
+            return list(value.items)
+        if index in self.computed and value.kind != "none":
+            return f"value {index}"
+        if name == "dtype" and isinstance(value.value, int):
+            return f"torch.{_DTYPE_NUMBERS.get(value.value, value.value)}"
+        return value.value
+
+    def outputs(self, instruction: PteInstruction) -> tuple[TensorFact, ...]:
+        tensors = (self.values[i] for i in instruction.writes)
+        return tuple(tensor_fact(value) for value in tensors if value.kind == "tensor")
+
+
+def _call(
+    index: int,
+    instruction: PteInstruction,
+    arguments: _Arguments,
+    reached: Reached,
+    source: Source,
+    taken: set[str],
+) -> OpCall:
+    signature = signature_of(instruction.op)
+    op, overload = _op_of(instruction.op, signature, taken)
+    named: dict[str, Any] = {}
+    if signature is not None:
+        count = len(signature.arguments)
+        given = zip(signature.arguments, instruction.args[:count], strict=False)
+        named = {name: arguments(value, name) for name, value in given}
+    number = instruction.index
+    return OpCall(
+        index=index,
+        node=f"{source.function}:{number}",
+        op=op,
+        overload=overload,
+        arguments=named,
+        outputs=arguments.outputs(instruction),
+        source=source,
+        backward=number > reached.loss_at >= 0,
+        gradients=reached.gradients(number),
+        reaches_loss=reached.outcome(number),
+        buffers=reached.buffers(number),
+        is_core_aten=True,
+        out_variant=instruction.op,
+    )
+
+
+def _op_of(kernel: str, signature: Signature | None, taken: set[str]) -> tuple[str, str]:
+    """The op that the kernel stands for, by which advisories and mends know it.
+
+    What lowering does with an op (a view that is no kernel) is done in a program.
+    """
+    if signature is not None and f"{signature.op}.{signature.overload}" not in taken:
+        return signature.op, signature.overload
+    if signature is not None and kernel.startswith("dim_order_ops::"):
+        return signature.op, signature.overload
+    name, _, overload = kernel.replace("::", ".").partition(".")[2].partition(".")
+    return f"{kernel.partition('::')[0]}.{name}", overload or "default"
+
+
+class _Modules:
+    """Names a module for each instruction: that of the weight it reads, else its number."""
+
+    def __init__(self, method: PteMethod, weights: Mapping[int, str], *, alone: bool) -> None:
+        self.method = method
+        self.alone = alone
+        self.names = dict(weights)
+        self.names.update(
+            {v.index: v.name for v in method.values if v.name and v.index not in weights}
+        )
+        for instruction in method.instructions:
+            if instruction.op.startswith((*_SAME_WEIGHT, _VIEW)) and instruction.args:
+                name = self.names.get(instruction.args[0])
+                if name:
+                    for index in instruction.writes:
+                        self.names.setdefault(index, name)
+
+    def of(self, instruction: PteInstruction) -> Source:
+        name = next(iter(self._read(instruction.reads)), "")
+        module = name.rpartition(".")[0] or name
+        if not module:
+            where = "" if self.alone or self.method.name == "forward" else f"{self.method.name}, "
+            module = f"{where}instruction {instruction.index}"
+        return Source(module=module, function=self.method.name)
+
+    def _read(self, values: Sequence[int]) -> Iterable[str]:
+        return (self.names[index] for index in values if index in self.names)
