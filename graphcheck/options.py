@@ -41,11 +41,21 @@ class CheckOptions:
 class ValidateOptions(CheckOptions):
     """How to train one target in the runtime and in eager, and compare.
 
-    `steps` counts training steps, `device` names a device of the runtime room, `optimizer` is
-    `sgd` or one of its variants.
+    `steps` counts training steps. `on` names devices of the runtime room; `require` makes one that
+    cannot be had a failure, `resume` takes the finished results of an earlier run. `optimizer` is
+    `sgd`, `adam` or `adamw`; `momentum` is of sgd, `betas` and `eps` of the other two, and a
+    `weight_decay` of None is torch.optim's default (0.01 for adamw). `data` names the batches to
+    train on (`FILE.npz`, `module:loader`) in place of the example inputs.
     """
 
     steps: int = 20
     learning_rate: float = 0.05
-    device: str = "host"
+    on: tuple[str, ...] = ("host",)
     optimizer: str = "sgd"
+    require: bool = False
+    resume: bool = False
+    momentum: float = 0.0
+    weight_decay: float | None = None
+    betas: tuple[float, float] = (0.9, 0.999)
+    eps: float = 1e-8
+    data: str = ""

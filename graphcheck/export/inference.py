@@ -28,6 +28,7 @@ from graphcheck.runtime.lower import Lowered
 from graphcheck.runtime.types import TrainRequest
 from graphcheck.validate.batches import array_input, device_batches, eager_batches
 from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
+from graphcheck.validate.optimizer import settings_of
 from graphcheck.validate.oracle import Oracle
 from graphcheck.worker import progress
 from graphcheck.workload.example_inputs import dynamic_shapes
@@ -193,7 +194,7 @@ def prove_inference(
     """
     progress("predicting in the runtime before and after training")
     leaves = (prediction.workload.inputs, prediction.workload.kwargs)
-    trace = device(options.device).train(
+    trace = device(options.on[0]).train(
         TrainRequest(
             program=program,
             weights=weights,
@@ -201,6 +202,7 @@ def prove_inference(
             steps=_STEPS + 1,
             learning_rate=options.learning_rate,
             optimizer=options.optimizer,
+            settings=settings_of(options),
             kernel_libraries=tuple(Path(name) for name in options.kernel_libraries),
             timeout=options.timeout,
             evaluation=METHOD,
@@ -246,7 +248,11 @@ def _compare(
     def eager(noise: Any = None) -> list[Any]:
         # What training leaves in the buffers is computed here, too, and with the same noise.
         oracle = Oracle(
-            workload, learning_rate=options.learning_rate, batches=eager_batches(workload)
+            workload,
+            learning_rate=options.learning_rate,
+            optimizer=options.optimizer,
+            settings=settings_of(options),
+            batches=eager_batches(workload),
         )
         if trained is not None:
             for step in range(_STEPS):

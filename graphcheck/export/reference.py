@@ -11,6 +11,7 @@ from graphcheck.export.types import Card, ExportOptions, TraceStep
 from graphcheck.runtime.devices.interface import device
 from graphcheck.runtime.types import TrainRequest
 from graphcheck.validate.batches import device_batches
+from graphcheck.validate.optimizer import settings_of
 from graphcheck.workload.types import Workload
 
 __all__ = ["reference_trace"]
@@ -26,7 +27,7 @@ def reference_trace(
     import numpy as np
 
     batches = device_batches(workload)
-    trace = device(options.device).train(
+    trace = device(options.on[0]).train(
         TrainRequest(
             program=program,
             weights=weights,
@@ -34,6 +35,7 @@ def reference_trace(
             steps=options.reference_steps,
             learning_rate=options.learning_rate,
             optimizer=options.optimizer,
+            settings=settings_of(options),
             kernel_libraries=tuple(Path(name) for name in options.kernel_libraries),
             timeout=options.timeout,
         )

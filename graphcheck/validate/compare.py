@@ -22,9 +22,9 @@ from graphcheck.validate.measure import (
     scale_of,
     tolerance_of,
 )
-from graphcheck.validate.noise import AMPLITUDE, unit
 from graphcheck.validate.oracle import EagerStep, Oracle, Tolerances
 from graphcheck.validate.types import Divergence
+from graphcheck.validate.updates import Updates
 
 __all__ = [
     "JUMP",
@@ -32,7 +32,6 @@ __all__ = [
     "Comparison",
     "compare",
     "shifted_names",
-    "wrong_update",
 ]
 
 VISIBLE = 1e-3
@@ -116,6 +115,7 @@ class _Judge:
         self.order = order
         self.prefix = prefix
         self.result = Comparison()
+        self.updates = Updates(oracle)
         self.smallest: dict[str, float] = {}
         """Smallest relative tolerance measured so far: an error below it needs no new measuring."""
         self.latest: Tolerances | None = None
@@ -207,7 +207,7 @@ class _Judge:
     def _judge_update(self, index: int) -> None:
         if self.result.names_shifted or self.result.first_locked is not None:
             return
-        found = wrong_update(self.trace, index, self.oracle, self.told)
+        found = self.updates.first_wrong(self.trace, index, self.told)
         if found is not None:
             self.result.first_locked, self.result.told = found
 
@@ -266,46 +266,6 @@ class _Judge:
                 lasting = list(apart.values())
             self.result.first_free = next(iter(lasting), None)
             before = apart
-
-
-def wrong_update(
-    trace: Trace, index: int, oracle: Oracle, told: Callable[[str], str]
-) -> tuple[Divergence, str] | None:
-    """The first parameter whose next weights are not these, moved against the gradient; its words.
-
-    Both are the runtime's own records, so that nothing but the rounding of the update is between.
-    """
-    import numpy
-
-    following = trace.steps[index + 1 : index + 2]
-    if not following:
-        return None
-    record = trace.steps[index]
-    for name, gradient in record.gradients.items():
-        weight, moved = record.parameters.get(name), following[0].parameters.get(name)
-        if weight is None or moved is None or name not in oracle.aliases:
-            continue
-        before, slope = (numpy.asarray(a, dtype=numpy.float64) for a in (weight, gradient))
-        if before.shape != slope.shape:
-            continue
-        error = measure(moved, before - oracle.learning_rate * slope)
-        dtype = oracle.parameters[oracle.aliases[name]].dtype
-        size = max(measure(before, before).scale, error.scale)
-        tolerance = AMPLITUDE * unit(dtype) * size
-        if not (error.absolute <= tolerance):
-            divergence = Divergence(
-                step=index,
-                quantity=told(name),
-                runtime=error.runtime,
-                eager=error.eager,
-                error=relative(error.absolute, size),
-                tolerance=relative(tolerance, size),
-            )
-            return divergence, (
-                f"the update of {told(name)} at step {index} is not weight - learning rate * "
-                f"gradient: {error.runtime:.6g} in the runtime, {error.eager:.6g} expected"
-            )
-    return None
 
 
 def shifted_names(trace: Trace, oracle: Oracle, told: Callable[[str], str]) -> str:

@@ -14,7 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphcheck.errors import ModelError, UsageError
+from graphcheck.runtime.types import OptimizerSettings
 from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
+from graphcheck.validate.optimizer import OPTIMIZERS, make_optimizer
 from graphcheck.workload.types import Workload
 
 __all__ = ["EagerStep", "Oracle", "Tolerances"]
@@ -47,7 +49,7 @@ class EagerStep:
 
 
 class Oracle:
-    """Eager training of a copy of the workload's module with plain SGD.
+    """Eager training of a copy of the workload's module with an optimizer of torch.optim.
 
     `batches` are (args, kwargs) pairs, used in turn; the workload's own inputs by default.
     `aliases` maps every name of a parameter to the name of the tensor it shares (tied weights).
@@ -60,12 +62,13 @@ class Oracle:
         *,
         learning_rate: float,
         optimizer: str = "sgd",
+        settings: OptimizerSettings = OptimizerSettings(),  # noqa: B008 (frozen)
         batches: tuple[tuple[tuple[Any, ...], dict[str, Any]], ...] = (),
     ) -> None:
-        if optimizer != "sgd":
+        if optimizer not in OPTIMIZERS:
             raise UsageError(
                 f"optimizer {optimizer!r} cannot be compared with eager training",
-                "use sgd (plain stochastic gradient descent)",
+                f"choose one of {', '.join(OPTIMIZERS)}",
             )
         try:
             self.module = copy.deepcopy(workload.module)
@@ -75,6 +78,9 @@ class Oracle:
                 "let the model hold parameters, buffers and plain values only",
             ) from error
         self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.settings = settings
+        self._updating: Any = None
         self.batches = batches or ((workload.inputs, workload.kwargs),)
         self.parameters: dict[str, Any] = dict(self.module.named_parameters())
         by_identity = {id(tensor): name for name, tensor in self.parameters.items()}
@@ -137,15 +143,20 @@ class Oracle:
                 if self.parameters[name].grad is not None
             },
         )
+        if update:
+            self._update()
         with torch.no_grad():
-            if update:
-                for name in self.trainable:
-                    gradient = self.parameters[name].grad
-                    if gradient is not None:
-                        self.parameters[name].add_(gradient, alpha=-self.learning_rate)
             for name, tensor in saved.items():
                 self._buffers[name].copy_(tensor)
         return result
+
+    def _update(self) -> None:
+        if self._updating is None:
+            trained = [self.parameters[name] for name in self.trainable]
+            self._updating = make_optimizer(
+                self.optimizer, trained, self.learning_rate, self.settings
+            )
+        self._updating.step()
 
     def tolerances(
         self,

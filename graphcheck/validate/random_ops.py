@@ -23,11 +23,12 @@ from typing import Any
 
 from graphcheck.runtime.lower import Instruction, Lowered
 from graphcheck.runtime.types import Trace
-from graphcheck.validate.compare import Comparison, shifted_names, wrong_update
+from graphcheck.validate.compare import Comparison, shifted_names
 from graphcheck.validate.emitted import reached
 from graphcheck.validate.measure import LOSS
 from graphcheck.validate.oracle import Oracle
 from graphcheck.validate.types import Divergence, Shadow
+from graphcheck.validate.updates import Updates
 
 __all__ = [
     "LIMIT",
@@ -165,6 +166,7 @@ def compare_statistics(
         result.names_shifted = True
         result.notes.append(note)
     statistics = _Statistics()
+    updates = Updates(oracle)
     draws = _draws(oracle, len(trace.steps))
     for index, record in enumerate(trace.steps):
         progress(f"drawing eager steps to compare with: step {index}")
@@ -199,7 +201,7 @@ def compare_statistics(
             break
         update = None
         if not result.names_shifted:
-            update = wrong_update(trace, index, oracle, lambda name: name.removeprefix(prefix))
+            update = updates.first_wrong(trace, index, lambda name: name.removeprefix(prefix))
         if update is not None:
             result.first_locked, result.told = update
             break

@@ -23,6 +23,7 @@ from graphcheck.runtime.types import EVERY_STEP, Trace, TrainRequest
 from graphcheck.validate.batches import device_batches, eager_batches
 from graphcheck.validate.compare import Comparison, compare
 from graphcheck.validate.ladder import Ladder
+from graphcheck.validate.optimizer import settings_of, told_optimizer
 from graphcheck.validate.oracle import Oracle
 from graphcheck.validate.random_ops import (
     blame_instruction,
@@ -63,7 +64,7 @@ def validate_workload(
     compiler is missing.
     """
     options = options or ValidateOptions(target=workload.target)
-    train = train or device(options.device).train
+    train = train or device(options.on[0]).train
     if options.steps < 1:
         raise UsageError(f"{options.steps} steps cannot be trained", "use --steps 1 or more")
     run = _Run(workload, options, train)
@@ -79,6 +80,7 @@ class _Run:
         self.notes: list[str] = []
         self.shadow = ShadowStage(train, self.ladder, self.notes)
         self.overhead: dict[str, float] = {}
+        self.settings = settings_of(options)
         # Weights as they are now: neither tracing nor training may change what eager starts from.
         self.locked = self._oracle()
         self.free = self._oracle()
@@ -88,6 +90,7 @@ class _Run:
             self.workload,
             learning_rate=self.options.learning_rate,
             optimizer=self.options.optimizer,
+            settings=self.settings,
             batches=eager_batches(self.workload),
         )
 
@@ -118,6 +121,7 @@ class _Run:
                 steps=self.options.steps,
                 learning_rate=self.options.learning_rate,
                 optimizer=self.options.optimizer,
+                settings=self.settings,
                 detect_stale=True,
                 kernel_libraries=tuple(Path(path) for path in self.options.kernel_libraries),
                 timeout=self.options.timeout,
@@ -344,7 +348,9 @@ class _Run:
             overhead=self.overhead,
             versions=_versions(),
             free_compared=not (comparison.by_distribution or comparison.replayed),
-            optimizer=f"{self.options.optimizer}, learning rate {self.options.learning_rate:g}",
+            optimizer=told_optimizer(
+                self.options.optimizer, self.options.learning_rate, self.settings
+            ),
         )
 
 

@@ -211,7 +211,7 @@ def test_wrong_usage():
 
     workload = load_model("pool_first")
     with pytest.raises(UsageError, match="no such device: 'moon'"):
-        validate_workload(workload, ValidateOptions(target="", device="moon"))
+        validate_workload(workload, ValidateOptions(target="", on=("moon",)))
     with pytest.raises(UsageError, match="0 steps cannot be trained"):
         validate_workload(workload, ValidateOptions(target="", steps=0), train=_right)
 

@@ -136,7 +136,7 @@ def export(
         steps=opt.chosen(steps, settings.steps, 20),
         learning_rate=opt.chosen(learning_rate, settings.learning_rate, 0.05),
         optimizer=opt.chosen(optimizer, settings.optimizer, "sgd"),
-        device=device,
+        on=(device,),
         output=str(output),
         freeze=tuple(freeze or ()),
         swaps=tuple(swap or ()),

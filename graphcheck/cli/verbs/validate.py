@@ -81,7 +81,7 @@ def validate(
         steps=opt.chosen(steps, settings.steps, 20),
         learning_rate=opt.chosen(learning_rate, settings.learning_rate, 0.05),
         optimizer=opt.chosen(optimizer, settings.optimizer, "sgd"),
-        device=device,
+        on=(device,),
     )
     again = opt.options_again(inputs, loss, num_classes, dynamic_batch, opset, kernel_library)
     verbosity = -1 if quiet else verbose
