@@ -135,7 +135,7 @@ def _opset(live: frozenset[str]) -> Item:
     lost, more = len(opset.kernels - live), len(live - opset.kernels)
     if lost or more:
         detail = f"{name} differs from the registry: {lost} not in it, {more} more in it"
-        hint = "graphcheck check --opset live uses what the registry holds"
+        hint = "graphcheck check --target live uses what the registry holds"
         return Item("operator set", NOTE, detail, hint)
     return Item("operator set", FOUND, f"{name}, the same as the registry")
 

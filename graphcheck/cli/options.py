@@ -84,9 +84,11 @@ StrictOption = Annotated[bool, typer.Option("--strict", help="Export in strict m
 OpsetOption = Annotated[
     str | None,
     typer.Option(
+        "--target",
         "--opset",
-        metavar="NAME|FILE",
-        help="Operator set of the runtime; default is the installed one.",
+        metavar="RUNTIME",
+        help="Runtime to judge for, such as executorch==1.3.1:portable, or the file of an "
+        "operator set; default is the installed one.",
     ),
 ]
 LibraryOption = Annotated[
@@ -263,7 +265,7 @@ def options_again(
     if dynamic_batch is not None:
         words.append("--dynamic-batch" if dynamic_batch else "--static-batch")
     if opset is not None:
-        words += ("--opset", opset)
+        words += ("--target", opset)
     for path in kernel_libraries or ():
         words += ("--kernel-library", str(path))
     return shlex.join(words)

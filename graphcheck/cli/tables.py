@@ -8,13 +8,24 @@ from typing import Annotated
 
 import typer
 
+from graphcheck.errors import UsageError
 from graphcheck.report.ansi import Paint
 from graphcheck.report.interface import Look
 
-__all__ = ["JsonOption", "paragraph", "table"]
+__all__ = ["FormatChoice", "JsonOption", "paragraph", "table", "wants_json"]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+FormatChoice = Annotated[
+    str | None, typer.Option("--output-format", metavar="FORMAT", help="text (default) or json.")
+]
 _WIDTH = 80
+
+
+def wants_json(flag: bool, chosen: str | None) -> bool:
+    """Whether `--json` or `--output-format json` was given. Raises UsageError for another one."""
+    if chosen not in (None, "text", "json"):
+        raise UsageError(f"There is no output format `{chosen}`.", "Choose text or json.")
+    return flag or chosen == "json"
 
 
 def paragraph(text: str, look: Look) -> str:

@@ -20,7 +20,7 @@ from graphcheck.errors import DeviceError, UsageError
 from graphcheck.opset.types import KernelLibrary
 from graphcheck.process import WorkerFailure, run_worker
 
-__all__ = ["MANIFEST_SCHEMA", "list_kernels", "manifest_of", "read_library"]
+__all__ = ["MANIFEST_SCHEMA", "elf_machine", "list_kernels", "manifest_of", "read_library"]
 
 MANIFEST_SCHEMA = 1
 _TIMEOUT = 120.0
@@ -150,6 +150,15 @@ def _registry(runtime: ctypes.CDLL) -> Iterator[tuple[str, str]]:
         return
     for kernel in (_Kernel * span.size).from_address(span.data):
         yield kernel.name.decode(), (kernel.key or b"").decode()
+
+
+def elf_machine(path: Path) -> str:
+    """The architecture of an ELF file as `uname -m` says it; "" for another file.
+
+    Raises OSError if it cannot be read.
+    """
+    with path.open("rb") as stream:
+        return _machine(stream.read(64)) or ""
 
 
 def _machine(head: bytes) -> str | None:

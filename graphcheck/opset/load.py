@@ -10,6 +10,7 @@ from pathlib import Path
 from graphcheck.errors import DeviceError, UsageError
 from graphcheck.opset.format import KernelFile, dump, read
 from graphcheck.opset.registry import limits_for, public_version, shipped
+from graphcheck.opset.target import parse_target, with_build
 from graphcheck.opset.types import Opset
 
 __all__ = ["extend", "installed_version", "load", "with_libraries", "with_stamps"]
@@ -22,34 +23,31 @@ def installed_version() -> str:
     except importlib.metadata.PackageNotFoundError as error:
         raise DeviceError(
             "The package executorch is not installed, so its kernels are not known.",
-            "Install it with `pip install executorch`, or name an opset with --opset.",
+            "Install it with `pip install executorch`, or name an opset with --target.",
         ) from error
 
 
 def load(name: str = "installed") -> Opset:
-    """The opset `name`: a shipped one (`executorch-1.5.1`, `1.5.1`), a path, "installed", "live".
+    """The opset of a target: `executorch==1.5.1:portable`, `1.5.1`, a path, "installed", "live".
 
     "installed" is the shipped opset of the installed executorch version; where none is shipped the
     registry of the installed runtime is read in a child process, once per build, and `note` says
-    so. "live" always reads the registry. Raises UsageError for an unknown name or a broken file,
-    DeviceError if executorch is not installed or its registry cannot be read.
+    so. "live" always reads the registry. A build such as `:portable+quantized` may follow each.
+    Raises UsageError for an unknown name or a broken file, DeviceError if executorch is not
+    installed or its registry cannot be read.
     """
+    target = parse_target(name)
+    return with_build(_named(target.name), target.build)
+
+
+def _named(name: str) -> Opset:
     if name == "live":
         from graphcheck.opset.generate.live import generate_live
 
         return _with_limits(generate_live())
     if name == "installed":
         return _installed()
-    known = shipped()
-    path = known.get(name) or known.get(f"executorch-{name}")
-    if path is None:
-        path = Path(name)
-        if not path.is_file():
-            raise UsageError(
-                f"There is no opset {name!r}: no file, and shipped are {', '.join(known)}.",
-                "`graphcheck opset generate` makes one from a wheel, a source tree or the runtime.",
-            )
-    return _from_file(path)
+    return _from_file(shipped().get(name) or Path(name))
 
 
 def extend(opset: Opset, names: Iterable[str]) -> Opset:
@@ -98,6 +96,10 @@ def _from_file(path: Path) -> Opset:
         library=content.library,
         kernels=frozenset(content.kernels),
         source=content.source,
+        commit=content.commit,
+        optimized=frozenset(content.optimized),
+        optimized_only=frozenset(content.optimized_only),
+        quantized=frozenset(content.quantized),
     )
     return _with_limits(opset)
 

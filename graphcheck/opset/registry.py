@@ -19,9 +19,12 @@ def public_version(version: str) -> str:
 
 
 def shipped() -> dict[str, Path]:
-    """Names of the shipped opsets (`executorch-1.5.1`), each with its file."""
+    """Names of the shipped opsets (`executorch-1.5.1`) with their files, in order of version."""
+    from packaging.version import Version
+
     # Other files beside them (swaps) have no version in their name.
-    return {path.stem: path for path in sorted(opsets_dir().glob("*-[0-9]*.yaml"))}
+    found = {path.stem: path for path in opsets_dir().glob("*-[0-9]*.yaml")}
+    return {name: found[name] for name in sorted(found, key=lambda n: Version(n.split("-")[-1]))}
 
 
 def covers(versions: str, version: str, where: str) -> bool:

@@ -89,6 +89,11 @@ class Opset:
     `extra` are further kernels of the user's, known by name only. `libraries` are loaded beside
     the runtime, the first that has a kernel for a call runs it.
     `source` is where the names come from, `note` what the user should know about it.
+
+    `optimized` are the kernels of which the optimized library has an implementation of its own;
+    `optimized_only` those of them that a portable build lacks. `quantized` is a library beside it.
+    `build` names the libraries that are meant, () the one that the wheel's Python runs.
+    `commit` is the source that the release was built from.
     """
 
     runtime: str
@@ -102,6 +107,16 @@ class Opset:
     note: str = ""
     libraries: tuple[KernelLibrary, ...] = ()
     stamps: tuple[SourceStamp, ...] = ()
+    optimized: frozenset[str] = frozenset()
+    optimized_only: frozenset[str] = frozenset()
+    quantized: frozenset[str] = frozenset()
+    build: tuple[str, ...] = ()
+    commit: str = ""
+
+    @property
+    def portable(self) -> bool:
+        """Whether it is a build with the portable kernels instead of the optimized ones."""
+        return "portable" in self.build
 
     @property
     def all_kernels(self) -> frozenset[str]:

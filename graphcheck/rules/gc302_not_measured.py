@@ -63,6 +63,6 @@ RULE = Rule(
         "What to do: `graphcheck doctor` shows what is missing for probes; `graphcheck validate` "
         "trains the model in the runtime and compares every gradient."
     ),
-    example="graphcheck check model.py --opset executorch-1.4.0  # probes speak of 1.5.1 only",
+    example="graphcheck check model.py --target executorch==1.4.1  # probes speak of 1.5.1 only",
     check=check,
 )

@@ -136,7 +136,7 @@ def test_what_is_no_source(tmp_path: Path) -> None:
         generate("nothing.txt")
     assert caught.value.message == (
         "No opset can be made from 'nothing.txt': it is neither a .whl file, nor the folder of an "
-        "ExecuTorch source tree, nor the word `live`."
+        "ExecuTorch source tree, nor the word `live` or `installed`."
     )
 
 

@@ -84,7 +84,7 @@ def test_an_unknown_name() -> None:
     with pytest.raises(UsageError) as caught:
         load("executorch-0.1")
     assert caught.value.message == (
-        f"There is no opset 'executorch-0.1': no file, and shipped are {', '.join(shipped())}."
+        "There is no opset of executorch 0.1. The nearest known one is 0.6.0."
     )
 
 

@@ -30,7 +30,7 @@ def generate_live(libraries: tuple[str, ...] = ()) -> Opset:
         raise DeviceError(
             f"The kernel registry of the installed executorch {version} could not be read: "
             f"the process {failure.detail}.",
-            "Name a shipped opset or a file with --opset instead.",
+            "Name a shipped opset or a file with --target instead.",
         ) from failure
     return Opset(
         runtime="executorch",

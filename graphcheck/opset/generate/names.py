@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from graphcheck.errors import UsageError
 
-__all__ = ["from_library", "from_yaml"]
+__all__ = ["from_library", "from_yaml", "optimized_kernels"]
 
 # A string constant: what comes before is no text (the first one of a section has no NUL before it).
 _CONSTANT = re.compile(
@@ -18,6 +18,12 @@ _CXX_LIBRARY = re.compile(
     r"^(?:std|vector|basic_string|basic_string_view|deque|list|map|unordered_map|array|bitset|"
     r"optional|regex|filesystem|pybind11)::|::_M_"
 )
+
+# Kernels of the optimized library are functions `torch::executor::native::opt_*`; their mangled
+# names are in the library: the number is the length of the name.
+_OPTIMIZED = re.compile(rb"_ZN5torch8executor6native(\d+)(opt_[a-z0-9_]+)")
+# Functions that are not named after the op and its overload.
+_FUNCTIONS = {"aten::where.self_out": "opt_where_out", "aten::sum.IntList_out": "opt_sum_dim_out"}
 
 
 def from_yaml(text: str, where: str) -> frozenset[str]:
@@ -51,3 +57,25 @@ def from_library(data: bytes) -> frozenset[str]:
     """
     names: Iterable[str] = (match.group(1).decode() for match in _CONSTANT.finditer(data))
     return frozenset(name for name in names if not _CXX_LIBRARY.search(name))
+
+
+def optimized_kernels(data: bytes, names: Iterable[str], where: str) -> frozenset[str]:
+    """Those of the registered `names` for which a library has a function of the optimized kernels.
+
+    Raises UsageError naming `where` for a function that belongs to none of them.
+    """
+    functions = {name[: int(size)].decode() for size, name in _OPTIMIZED.findall(data)}
+    found = {name: _function(name) for name in names}
+    left = functions.difference(found.values())
+    if left:
+        raise UsageError(
+            f"{where} has optimized kernels that belong to no registered name: "
+            f"{', '.join(sorted(left))}."
+        )
+    return frozenset(name for name, function in found.items() if function in functions)
+
+
+def _function(name: str) -> str:
+    """`opt_add_scalar_out` of `aten::add.Scalar_out`."""
+    plain = name.partition("::")[2].lstrip("_").replace(".", "_").lower()
+    return _FUNCTIONS.get(name, f"opt_{plain}")
