@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import os
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ from graphcheck.report.types import Report
 from graphcheck.validate.types import Stage, Verdict
 
 if TYPE_CHECKING:
+    from graphcheck.artefacts.lowering import LoweringReply, LoweringRequest
+    from graphcheck.artefacts.oplist import OperatorList
     from graphcheck.export.types import ExportOptions, ExportResult
     from graphcheck.fixing.types import FixOptions, FixResult
 
@@ -32,6 +35,8 @@ __all__ = [
     "export_target",
     "fix",
     "fix_target",
+    "is_program",
+    "operators_target",
     "validate",
     "validate_target",
 ]
@@ -122,7 +127,7 @@ def check_target(options: CheckOptions, on_progress: Progress | None = None) -> 
     from graphcheck.pipeline import failure_report
 
     try:
-        if options.target.lower().endswith(".pte"):
+        if is_program(options.target):
             from graphcheck.artefacts.check import check_program
 
             return check_program(options)
@@ -150,7 +155,7 @@ def validate_target(options: ValidateOptions, on_progress: Progress | None = Non
             "graphcheck.api:validate_task",
             options,
             Verdict,
-            timeout=options.timeout,
+            timeout=_whole_time(options),
             memory_limit=options.memory_limit,
             on_progress=on_progress,
         )
@@ -182,7 +187,7 @@ def export_target(options: ExportOptions, on_progress: Progress | None = None) -
             "graphcheck.api:export_task",
             options,
             ExportResult,
-            timeout=options.timeout,
+            timeout=_whole_time(options),
             memory_limit=options.memory_limit,
             on_progress=on_progress,
         )
@@ -193,6 +198,44 @@ def export_target(options: ExportOptions, on_progress: Progress | None = None) -
     return ExportResult(
         options.target, failure=problem.message, hint=problem.hint, failure_code=problem.code
     )
+
+
+def operators_target(options: CheckOptions, on_progress: Progress | None = None) -> OperatorList:
+    """The operators of a program (`.pte`), or of the one that a model is exported to.
+
+    Raises ModelError for what cannot be read or lowered.
+    """
+    from graphcheck.artefacts.lowering import LoweringRequest
+    from graphcheck.artefacts.oplist import operators_of
+    from graphcheck.graph.pte import read_pte
+
+    if is_program(options.target):
+        return operators_of(read_pte(options.target), options.target)
+    with tempfile.TemporaryDirectory(prefix="graphcheck-") as folder:
+        lowered = _lower(LoweringRequest(options, folder), on_progress)
+        return operators_of(read_pte(lowered.program.path), options.target)
+
+
+def _lower(request: LoweringRequest, on_progress: Progress | None) -> LoweringReply:
+    from graphcheck.artefacts.lowering import LoweringReply
+
+    options = request.options
+    try:
+        return run_worker(
+            "graphcheck.api:lower_task",
+            request,
+            LoweringReply,
+            timeout=options.timeout,
+            memory_limit=options.memory_limit,
+            on_progress=on_progress,
+        )
+    except WorkerFailure as failure:
+        raise _explain(failure, options) from failure
+
+
+def is_program(target: str) -> bool:
+    """Whether a target is a program that is read, not a model that is loaded."""
+    return target.lower().endswith(".pte")
 
 
 def fix(
@@ -239,6 +282,11 @@ def fix_target(options: FixOptions, on_progress: Progress | None = None) -> FixR
     return run_fix(options, look)
 
 
+def _whole_time(options: ValidateOptions) -> float:
+    """The time limit of all: each other device than this machine has one of its own."""
+    return options.timeout * (1 + sum(name != "host" for name in options.on))
+
+
 def _explain(failure: WorkerFailure, options: CheckOptions) -> ModelError:
     """The sentence for a child process that gave no answer; a bug of ours raises RuntimeError."""
     from graphcheck.graph.diagnose import diagnose_worker
@@ -272,6 +320,14 @@ def export_task(request: dict[str, Any]) -> ExportResult:
 
     options = msgspec.convert(request, ExportOptions)
     return export_workload(_load(options), options)
+
+
+def lower_task(request: dict[str, Any]) -> LoweringReply:
+    """Worker task of `operators_target`."""
+    from graphcheck.artefacts.lowering import LoweringRequest, lower_programs
+
+    wanted = msgspec.convert(request, LoweringRequest)
+    return lower_programs(_load(wanted.options), wanted)
 
 
 def _check_libraries(libraries: tuple[str, ...]) -> None:

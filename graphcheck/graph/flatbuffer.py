@@ -15,8 +15,8 @@ __all__ = ["CorruptBufferError", "Reader"]
 
 _BUDGET_PER_BYTE = 8
 _BUDGET_FLOOR = 1 << 16
-_BUDGET_LIMIT = 6_000_000
-"""Fields, numbers and characters in all: a program of 10 000 instructions takes half a million."""
+_BUDGET_LIMIT = 3_000_000
+"""Tables (8 each), numbers and characters: a program of 10 000 instructions takes one million."""
 _TABLE_COST = 8
 _FORMATS = {
     name: struct.Struct("<" + code)
@@ -88,14 +88,15 @@ class Reader:
         """Account for work that the caller does in proportion to what the file says."""
         self._purse.spend(amount)
 
-    def _scalar(self, form: struct.Struct, position: int) -> Any:
-        if not 0 <= position <= len(self._data) - form.size:
+    def _length_at(self, position: int) -> int:
+        """Lengths and offsets are 32-bit numbers."""
+        if position > len(self._data) - 4:
             raise CorruptBufferError(f"an offset to {position}")
-        return form.unpack_from(self._data, position)[0]
+        number: int = _UINT32.unpack_from(self._data, position)[0]
+        return number
 
     def _field(self, slot: int) -> int:
         """The absolute position of a field, 0 if it is absent."""
-        self._purse.spend(1)
         entry = 4 + 2 * slot
         if entry + 2 > self._vtable_size:
             return 0
@@ -109,26 +110,33 @@ class Reader:
     def scalar(self, slot: int, kind: str, default: Any = 0) -> Any:
         """A number or bool; `kind` is numpy's name of it (`int32`)."""
         position = self._field(slot)
-        return self._scalar(_FORMATS[kind], position) if position else default
+        if not position:
+            return default
+        form = _FORMATS[kind]
+        if position > len(self._data) - form.size:
+            raise CorruptBufferError(f"an offset to {position}")
+        return form.unpack_from(self._data, position)[0]
 
     def _target(self, slot: int) -> int | None:
         position = self._field(slot)
         if not position:
             return None
-        offset: int = self._scalar(_UINT32, position)
-        return position + offset
+        return position + self._length_at(position)
 
     def table(self, slot: int) -> Reader | None:
         """A table, or a union's table."""
         target = self._target(slot)
-        return None if target is None else Reader(self._data, target, self._purse)
+        if target is None:
+            return None
+        self._purse.spend(_TABLE_COST)
+        return Reader(self._data, target, self._purse)
 
     def string(self, slot: int) -> str:
         """A string, "" when absent."""
         target = self._target(slot)
         if target is None:
             return ""
-        length = self._scalar(_UINT32, target)
+        length = self._length_at(target)
         start = target + 4
         if start + length > len(self._data):
             raise CorruptBufferError("a string beyond the end of the file")
@@ -142,7 +150,7 @@ class Reader:
         target = self._target(slot)
         if target is None:
             return 0, 0
-        length = self._scalar(_UINT32, target)
+        length = self._length_at(target)
         if target + 4 + length * item_size > len(self._data):
             raise CorruptBufferError("a vector beyond the end of the file")
         return target + 4, length

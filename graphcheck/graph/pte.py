@@ -7,6 +7,7 @@ only grown since 0.6.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -61,6 +62,8 @@ _DTYPES = {
     28: ("uint32", 4),
     29: ("uint64", 8),
 }
+_OPERATOR = re.compile(r"[A-Za-z0-9_:.+-]{1,300}")
+_LISTS_OF_VALUES = ("int_list", "tensor_list", "optional_tensor_list")
 _DYNAMISM: dict[int, Literal["static", "bound", "unbound"]] = {
     0: "static",
     1: "bound",
@@ -176,13 +179,13 @@ def _read_method(
         )
     delegates = plan.tables(7)
     method = PteMethod(
-        name=plan.string(0),
+        name=_name(plan, 0),
         values=values,
         inputs=plan.numbers(3, "int32"),
         outputs=plan.numbers(4, "int32"),
         operators=operators,
         instructions=instructions,
-        delegates=tuple(entry.string(0) for entry in delegates),
+        delegates=tuple(_name(entry, 0) for entry in delegates),
         buffer_sizes=plan.numbers(8, "int64"),
         chains=len(chains),
         delegate_sizes=tuple(_delegate_size(entry, segments, inline) for entry in delegates),
@@ -205,7 +208,17 @@ def _delegate_size(
 
 def _operator_name(entry: Reader) -> str:
     name, overload = entry.string(0), entry.string(1)
-    return f"{name}.{overload}" if overload else name
+    full = f"{name}.{overload}" if overload else name
+    if not _OPERATOR.fullmatch(full):
+        raise CorruptBufferError(f"an operator is called {full[:40]!r}")
+    return full
+
+
+def _name(entry: Reader, slot: int) -> str:
+    name = entry.string(slot)
+    if not name.isprintable():
+        raise CorruptBufferError(f"a name with control characters: {name[:40]!r}")
+    return name
 
 
 def _read_value(index: int, entry: Reader) -> PteValue:
@@ -227,7 +240,7 @@ def _read_value(index: int, entry: Reader) -> PteValue:
         name, number = simple[kind]
         return PteValue(index, name, value=table.scalar(0, number))
     if kind == 6:
-        return PteValue(index, "string", value=table.string(0))
+        return PteValue(index, "string", value=_name(table, 0))
     if kind in lists:
         name, number = lists[kind]
         return PteValue(index, name, items=table.numbers(0, number))
@@ -270,7 +283,7 @@ def _read_tensor(index: int, table: Reader) -> PteValue:
         constant=has_data and allocation is None,
         initialized=has_data and allocation is not None,
         dynamism=_DYNAMISM[dynamism],
-        name="" if extra is None else extra.string(1),
+        name="" if extra is None else _name(extra, 1),
         data=data,
         external=external,
     )
@@ -340,10 +353,12 @@ def _check_method(method: PteMethod) -> None:
     if any(not 0 <= index < count for index in (*method.inputs, *method.outputs)):
         raise CorruptBufferError(f"method {method.name!r} uses a value that does not exist")
     for value in method.values:
-        if value.kind in ("int_list", "tensor_list", "optional_tensor_list"):
+        if value.kind in _LISTS_OF_VALUES:
             low = -1 if value.kind == "optional_tensor_list" else 0
             if any(not low <= item < count for item in value.items):
                 raise CorruptBufferError(f"value {value.index} lists a value that does not exist")
+            if any(item >= 0 and method.values[item].items for item in value.items):
+                raise CorruptBufferError(f"value {value.index} is a list of lists")
         if value.allocation is not None:
             number = value.allocation.memory_id
             end = value.allocation.offset + value.nbytes
@@ -352,18 +367,27 @@ def _check_method(method: PteMethod) -> None:
 
 
 def _training(methods: tuple[PteMethod, ...]) -> dict[str, TrainingMetadata]:
+    """By method, what the methods that return constants say of it."""
     constants = {
-        method.name: tuple(method.values[index].value for index in method.outputs)
+        method.name: [method.values[index] for index in method.outputs]
         for method in methods
         if method.name.startswith("__et_training_")
     }
     found = {}
     for method in methods:
-        gradients = constants.get(f"__et_training_gradients_index_{method.name}", ())
-        parameters = constants.get(f"__et_training_parameters_index_{method.name}", ())
-        names = constants.get(f"__et_training_fqn_{method.name}", ())
-        if len(gradients) == 1 and len(parameters) == 1 and names:
+        gradients = _number(constants.get(f"__et_training_gradients_index_{method.name}", []))
+        parameters = _number(constants.get(f"__et_training_parameters_index_{method.name}", []))
+        names = constants.get(f"__et_training_fqn_{method.name}", [])
+        told = all(value.kind == "string" for value in names)
+        if gradients is not None and parameters is not None and names and told:
             found[method.name] = TrainingMetadata(
-                method.name, gradients[0], parameters[0], tuple(str(name) for name in names)
+                method.name, gradients, parameters, tuple(value.value for value in names)
             )
     return found
+
+
+def _number(values: Sequence[PteValue]) -> int | None:
+    if len(values) != 1 or values[0].kind != "int":
+        return None
+    number: int = values[0].value
+    return number
