@@ -46,6 +46,10 @@ class ValidateOptions(CheckOptions):
     `sgd`, `adam` or `adamw`; `momentum` is of sgd, `betas` and `eps` of the other two, and a
     `weight_decay` of None is torch.optim's default (0.01 for adamw). `data` names the batches to
     train on (`FILE.npz`, `module:loader`) in place of the example inputs.
+
+    `shadow` runs every instruction again in eager, at the steps `shadow_steps` (by default the
+    first and the last); `shadow_ops` and `shadow_modules` are glob patterns that choose among
+    them, `reproducers` is a folder for those that are wrong. `ties` measures the ties of pools.
     """
 
     steps: int = 20
@@ -59,3 +63,9 @@ class ValidateOptions(CheckOptions):
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     data: str = ""
+    shadow: bool = False
+    shadow_ops: tuple[str, ...] = ()
+    shadow_modules: tuple[str, ...] = ()
+    shadow_steps: tuple[int, ...] = ()
+    reproducers: str = ""
+    ties: bool = False

@@ -10,8 +10,9 @@ from graphcheck.runtime.types import InstructionDump, TensorData
 from graphcheck.validate.measure import LOSS
 
 __all__ = [
-    "dump_bytes",
+    "dump_sizes",
     "instructions_of_outputs",
+    "loss_instruction",
     "reached",
     "results_made",
     "tensor_of",
@@ -33,8 +34,8 @@ def tensor_of(data: TensorData) -> Any:
     return plain.permute(order).contiguous().permute(inverse)
 
 
-def dump_bytes(lowered: Lowered) -> int:
-    """How many bytes a dump of all instructions takes: every input and output, as planned."""
+def dump_sizes(lowered: Lowered) -> dict[int, int]:
+    """How many bytes the dump of each instruction takes: its inputs and outputs, as planned."""
     import torch
 
     def size(node: Any) -> int:
@@ -49,10 +50,19 @@ def dump_bytes(lowered: Lowered) -> int:
                 total += count * item.element_size()
         return total
 
-    return sum(
-        size(node) + sum(size(given) for given in node.all_input_nodes)
-        for node in kernel_nodes(lowered.emitted).values()
-    )
+    return {
+        index: size(node) + sum(size(given) for given in node.all_input_nodes)
+        for index, node in kernel_nodes(lowered.emitted).items()
+    }
+
+
+def loss_instruction(lowered: Lowered) -> int | None:
+    """The instruction that makes the loss, None where it is not known."""
+    indices = {node: index for index, node in kernel_nodes(lowered.emitted).items()}
+    for spec, node in _outputs(lowered.emitted):
+        if spec.kind.name == "LOSS_OUTPUT":
+            return _maker(node, indices)
+    return None
 
 
 def values_of_outputs(

@@ -21,12 +21,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["AMPLITUDE", "noise_mode", "unit"]
+__all__ = ["AMPLITUDE", "EXACT", "LINEAR", "lengths", "noise_mode", "op_name", "unit"]
 
 AMPLITUDE = 8.0
 """Noise in units of the expected rounding error."""
 
-_LINEAR = frozenset(
+LINEAR = frozenset(
     {
         "mm",
         "addmm",
@@ -56,7 +56,7 @@ _LINEAR = frozenset(
 """Ops that are linear in the absolute values of their inputs: called on those they give the sum of
 |terms| itself."""
 
-_EXACT = frozenset(
+EXACT = frozenset(
     {
         "clone",
         "copy",
@@ -164,10 +164,10 @@ def noise_mode(sign: int, seed: int, amplitude: float = AMPLITUDE) -> Any:
             bounds = _bounds(func, args, kwargs)
             results = func(*args, **kwargs)
             listed = results if isinstance(results, (tuple, list)) else (results,)
-            lengths = _lengths(func, args, listed)
+            counts = lengths(func, args, listed)
             for index, result in enumerate(listed):
                 if isinstance(result, torch.Tensor) and result.dtype.is_floating_point:
-                    self._perturb(result, bounds[index] if bounds else None, lengths[index])
+                    self._perturb(result, bounds[index] if bounds else None, counts[index])
             return results
 
         def _perturb(self, result: Any, bound: Any, length: float) -> None:
@@ -184,7 +184,8 @@ def noise_mode(sign: int, seed: int, amplitude: float = AMPLITUDE) -> Any:
     return RoundingNoise()
 
 
-def _name(func: Any) -> str:
+def op_name(func: Any) -> str:
+    """`add` for `aten::add.out` and `aten::add_`."""
     name: str = func._schema.name.partition("::")[2]
     return name[:-1] if name.endswith("_") and not name.endswith("__") else name
 
@@ -197,7 +198,7 @@ def _rounds(func: Any) -> bool:
         return bool(func.namespace != "prim")
     if torch.Tag.nondeterministic_seeded in func.tags or func.is_view:
         return False
-    return _name(func) not in _EXACT
+    return op_name(func) not in EXACT
 
 
 def _bounds(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
@@ -205,7 +206,7 @@ def _bounds(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     import torch
     from torch.utils._pytree import tree_map_only
 
-    if _name(func) not in _LINEAR:
+    if op_name(func) not in LINEAR:
         return None
 
     def absolute(tensor: Any) -> Any:
@@ -219,11 +220,11 @@ def _bounds(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
     return results if isinstance(results, (tuple, list)) else (results,)
 
 
-def _lengths(func: Any, args: Any, results: Any) -> list[float]:
-    """How many terms make up an entry of each result."""
+def lengths(func: Any, args: Any, results: Any) -> list[float]:
+    """How many terms make up an entry of each result, for arguments in the order of the schema."""
     import torch
 
-    name = _name(func)
+    name = op_name(func)
     tensors = [a for a in args if isinstance(a, torch.Tensor)]
     if name == "convolution_backward":
         gradient, _, weight = tensors[:3]

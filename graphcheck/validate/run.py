@@ -40,7 +40,8 @@ from graphcheck.validate.reason import (
     told_verdict,
 )
 from graphcheck.validate.replay import instructions_to_dump, replay
-from graphcheck.validate.shadow_stage import ShadowStage, Train
+from graphcheck.validate.shadow_stage import ShadowStage, Stream, Train
+from graphcheck.validate.shadow_verdict import shadow_all, with_shadow
 from graphcheck.validate.types import Divergence, Shadow, StaleOutput, Verdict
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
@@ -64,21 +65,38 @@ def validate_workload(
     compiler is missing.
     """
     options = options or ValidateOptions(target=workload.target)
-    train = train or device(options.on[0]).train
+    stream: Stream | None = None
+    if train is None:
+        place = device(options.on[0])
+        train, stream = place.train, getattr(place, "stream", None)
     if options.steps < 1:
         raise UsageError(f"{options.steps} steps cannot be trained", "use --steps 1 or more")
-    run = _Run(workload, options, train)
+    run = _Run(workload, options, train, stream)
     return run.verdict(lowered)
 
 
 class _Run:
-    def __init__(self, workload: Workload, options: ValidateOptions, train: Train) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        options: ValidateOptions,
+        train: Train,
+        stream: Stream | None = None,
+    ) -> None:
         self.workload = workload
         self.options = options
         self.train = train
         self.ladder = Ladder()
         self.notes: list[str] = []
-        self.shadow = ShadowStage(train, self.ladder, self.notes)
+        self.shadow = ShadowStage(
+            train,
+            self.ladder,
+            self.notes,
+            stream=stream,
+            reproducers=Path(options.reproducers) if options.reproducers else None,
+            ops=options.shadow_ops,
+            modules=options.shadow_modules,
+        )
         self.overhead: dict[str, float] = {}
         self.settings = settings_of(options)
         # Weights as they are now: neither tracing nor training may change what eager starts from.
@@ -162,11 +180,21 @@ class _Run:
                 prefix=self.workload.prefix,
             )
             comparison = self._other_memory(request, lowered, stale, comparison)
-            if comparison.first_locked is not None:
-                shadowed = self.shadow.of_step(request, lowered, comparison.first_locked.step)
-            else:
+            if comparison.first_locked is None:
                 self.ladder.skipped("shadow", "no step diverged")
+            elif not self.options.shadow:
+                shadowed = self.shadow.of_step(request, lowered, comparison.first_locked.step)
         compared = time.monotonic() - start
+        if self.options.shadow:
+            shadowed = shadow_all(
+                self.shadow,
+                request,
+                lowered,
+                trace,
+                comparison,
+                self.options.shadow_steps,
+                self.workload.prefix,
+            )
         if comparison.eager_losses and not math.isfinite(comparison.eager_losses[0]):
             reason = (
                 f"the loss is {comparison.eager_losses[0]} at step 0 in eager PyTorch itself: "
@@ -186,10 +214,7 @@ class _Run:
         else:
             self.ladder.failed("compare", reason, compared)
         answer = self._answer(verdict, reason, trace, comparison, stale)
-        if shadowed is None:
-            return answer
-        first = shadowed.wrong[0] if shadowed.wrong else None
-        return replace(answer, first_wrong=first, shadow_checked=True)
+        return answer if shadowed is None else with_shadow(answer, shadowed)
 
     def _compare_random(
         self,

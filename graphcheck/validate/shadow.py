@@ -1,271 +1,299 @@
 """Shadow execution: each instruction again in eager PyTorch, on the inputs it had in the runtime.
 
-A wrong kernel shows at its own instruction, with no error carried over from before. Tolerances are
-those of `validate.noise` for the single op. Instructions that draw random numbers are held to what
-their draw must obey: a dropout to `out = in * mask / (1 - p)` and the share of survivors.
+A wrong kernel shows at its own instruction, with no error carried over from before. Every entry of
+a result is held to what rounding explains (`validate.shadow_tolerance`), indices of picked values
+to the choices that are admissible (`validate.ties`), random instructions to the law of their draw
+(`validate.shadow_random`). An instruction that wrote into its inputs, or beside its outputs, is
+wrong whatever it computed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from graphcheck.runtime.lower import Instruction, Lowered, kernel_nodes
 from graphcheck.runtime.types import InstructionDump, TensorData
-from graphcheck.validate.emitted import results_made, tensor_of
-from graphcheck.validate.measure import measure
-from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
+from graphcheck.validate.emitted import tensor_of
+from graphcheck.validate.noise import op_name
 from graphcheck.validate.reason import place
+from graphcheck.validate.shadow_eager import Replay, functional_tags, given_arguments
+from graphcheck.validate.shadow_random import random_fault
+from graphcheck.validate.shadow_tolerance import Bounds, is_exact
+from graphcheck.validate.ties.picks import is_pick, wrong_picks
 from graphcheck.validate.types import Shadow, WrongInstruction
 
-__all__ = ["shadow"]
+__all__ = ["Fault", "Judged", "Shadower", "selected", "shadow"]
 
-_PICKS = ("max_pool", "topk", "sort", "argmax", "argmin", "max.dim", "min.dim", "median")
-"""Ops whose indices may differ among equal values: their values alone are compared."""
+_OPEN = ("empty", "new_empty", "_empty")
+_VIEWS = ("executorch_prim::et_view",)
 
 
-def shadow(lowered: Lowered, dump: Sequence[InstructionDump], step: int = 0) -> Shadow:
-    """Check every dumped instruction of one step against eager."""
-    result = Shadow()
-    nodes = kernel_nodes(lowered.emitted)
-    places = {instruction.index: instruction for instruction in lowered.instructions}
+@dataclass(frozen=True)
+class Fault:
+    """Where a result is off by more than rounding: the worst entry, and how many there are.
+
+    `error` and `tolerance` are absolute, `scale` is the largest entry of the result.
+    """
+
+    output: int
+    index: tuple[int, ...]
+    observed: float
+    expected: float
+    error: float
+    tolerance: float
+    scale: float
+    count: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A wrong instruction with what a reproducer of it needs; `bounds` is None without a replay."""
+
+    wrong: WrongInstruction
+    record: InstructionDump
+    bounds: Bounds | None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the op moves or picks values only."""
+        return self.bounds is None or is_exact(self.bounds.replay.target)
+
+    def is_pick(self, output: int) -> bool:
+        """Whether that output holds indices of picked values."""
+        if self.bounds is None or self.bounds.native[output] is None:
+            return False
+        floating = self.bounds.native[output].dtype.is_floating_point
+        return is_pick(self.bounds.name) and not floating
+
+
+def shadow(lowered: Lowered, dump: Iterable[InstructionDump], step: int | None = None) -> Shadow:
+    """Check dumped instructions against eager; `step` is told in place of that of the dump."""
+    shadower = Shadower(lowered)
     for record in dump:
-        known = places.get(record.instruction)
-        if known is None or known.op != record.op or record.instruction not in nodes:
-            _leave(result, record, "its node is not known")
-            continue
-        _check(result, record, nodes[record.instruction], known, step)
-    return result
+        shadower.take(record, step)
+    return shadower.result
 
 
-def _leave(result: Shadow, record: InstructionDump, why: str) -> None:
-    result.unchecked.append((record.instruction, record.op, why))
+class Shadower:
+    """Takes dumped instructions one by one; `result` is what was found so far.
 
+    `found` is called with each wrong instruction, the first time it is wrong, and may give back
+    another text for it.
+    """
 
-def _check(
-    result: Shadow, record: InstructionDump, node: Any, known: Instruction, step: int
-) -> None:
-    import torch
+    def __init__(
+        self,
+        lowered: Lowered,
+        found: Callable[[Judged], WrongInstruction] = lambda judged: judged.wrong,
+    ) -> None:
+        self.result = Shadow()
+        self._nodes = kernel_nodes(lowered.emitted)
+        self._places = {instruction.index: instruction for instruction in lowered.instructions}
+        self._found = found
+        self._told: set[int] = set()
 
-    schema = node.target._schema
-    given = {
-        argument.name: _value(node, position, argument, record.arguments)
-        for position, argument in enumerate(schema.arguments)
-        if not argument.is_out and position < len(record.arguments)
-    }
-    if torch.Tag.nondeterministic_seeded in _functional_tags(node):
-        detail, error, tolerance = _random_fault(record, given)
-        if detail is None:
-            _leave(result, record, "it is random, and its draw obeys no rule known here")
+    def take(self, record: InstructionDump, step: int | None = None) -> None:
+        """Check one instruction."""
+        known = self._places.get(record.instruction)
+        if record.op.startswith(_VIEWS) and known is not None:
+            self._view(record, known, record.step if step is None else step)
             return
-        result.checked += 1
-        if detail:
-            result.wrong.append(_wrong(record, known, step, error, tolerance, detail))
-        return
-    try:
-        target = _callable(node)
-        wanted = _run(target, given, record)
-        if len(wanted) != len(record.outputs):
-            raise NotImplementedError("another number of results")
-        fault = _fault(target, given, record, wanted)
-    except Exception as error:
-        _leave(result, record, f"eager cannot run it alone: {type(error).__name__}")
-        return
-    result.checked += 1
-    if fault is not None:
-        result.wrong.append(_wrong(record, known, step, *fault, ""))
+        if known is None or known.op != record.op or record.instruction not in self._nodes:
+            self._leave(record, "its node is not known")
+            return
+        node = self._nodes[record.instruction]
+        self._check(record, node, known, record.step if step is None else step)
+
+    def _leave(self, record: InstructionDump, why: str) -> None:
+        entry = (record.instruction, record.op, why)
+        if entry not in self.result.unchecked:
+            self.result.unchecked.append(entry)
+
+    def _view(self, record: InstructionDump, known: Instruction, step: int) -> None:
+        import numpy
+
+        given, made = record.arguments[0], record.outputs[0]
+        assert isinstance(given, TensorData)
+        self.result.checked += 1
+        if numpy.array_equal(given.array.reshape(-1), made.array.reshape(-1), equal_nan=True):
+            return
+        self._report(record, known, step, None, "is a view of something else than its input")
+
+    def _check(self, record: InstructionDump, node: Any, known: Instruction, step: int) -> None:
+        import torch
+
+        touched = _touched(node, record)
+        if op_name(node.target).startswith(_OPEN):
+            self._leave(record, "leaves its memory as it was, by contract")
+            return
+        if touched:
+            self.result.checked += 1
+            self._report(record, known, step, None, touched)
+            return
+        given = given_arguments(node, record)
+        tags = functional_tags(node)
+        if torch.Tag.nondeterministic_seeded in tags:
+            detail, error, tolerance = random_fault(record, given)
+            if detail is None:
+                self._leave(record, "it is random, and its draw obeys no rule known here")
+                return
+            self.result.checked += 1
+            if detail:
+                fault = Fault(0, (), math.nan, math.nan, error, tolerance, 1.0, 0, 0)
+                self._report(record, known, step, fault, detail)
+            return
+        found: Fault | None
+        try:
+            replay = Replay(node, given, record)
+            bounds = Bounds(replay, replay.native(), torch.Tag.pointwise in tags)
+            found = _fault(bounds, record)
+        except Exception as error:
+            self._leave(record, f"eager cannot run it alone: {type(error).__name__}")
+            return
+        self.result.checked += 1
+        if found is not None:
+            self._report(record, known, step, found, "", bounds)
+
+    def _report(
+        self,
+        record: InstructionDump,
+        known: Instruction,
+        step: int,
+        fault: Fault | None,
+        detail: str,
+        bounds: Bounds | None = None,
+    ) -> None:
+        if record.instruction in self._told:
+            return
+        self._told.add(record.instruction)
+        wrong = _wrong(record, known, step, fault, detail)
+        self.result.wrong.append(self._found(Judged(wrong, record, bounds)))
 
 
-def _fault(
-    target: Any, given: Mapping[str, Any], record: InstructionDump, wanted: Sequence[Any]
-) -> tuple[float, float] | None:
-    """Relative error and tolerance of the first result that is off by more than rounding."""
-    tolerances: list[float] | None = None
-    for index, (made, right) in enumerate(zip(record.outputs, wanted, strict=True)):
+def _touched(node: Any, record: InstructionDump) -> str:
+    """What an instruction wrote that it must not write, "" if nothing."""
+    if record.spoiled:
+        arguments = node.target._schema.arguments
+        names = [arguments[i].name if i < len(arguments) else str(i) for i in record.spoiled]
+        return f"writes into its input {', '.join(names)}"
+    return "writes beside its output" if record.beside else ""
+
+
+def _fault(bounds: Bounds, record: InstructionDump) -> Fault | None:
+    """The first result that is off by more than rounding."""
+    exact_op = is_exact(bounds.replay.target)
+    for index, (output, right) in enumerate(zip(record.outputs, bounds.native, strict=True)):
         if right is None:
             continue
-        floating = right.dtype.is_floating_point
-        if not floating and any(mark in record.op for mark in _PICKS):
-            continue
-        found = measure(made.array, _numpy(right))
-        tolerance = AMPLITUDE * unit(right.dtype) * found.scale if floating else 0.0
-        if not (found.absolute <= tolerance) and floating:
-            # Most results are this close; only for the others is the rounding of the op measured.
-            tolerances = tolerances or _tolerances(target, given, record, wanted)
-            tolerance = max(tolerance, tolerances[index])
-        if not (found.absolute <= tolerance):
-            scale = found.scale or 1.0
-            return found.absolute / scale, tolerance / scale
+        made = tensor_of(output)
+        if is_pick(bounds.name) and not right.dtype.is_floating_point:
+            bad = wrong_picks(bounds, made, [tensor_of(o) for o in record.outputs])
+            tolerance: Any = 0.0
+        else:
+            bad, tolerance = _bad(bounds, index, made, exact_op=exact_op)
+        if bad is not None:
+            return _worst(index, made, right, bad, tolerance)
     return None
 
 
-def _functional_tags(node: Any) -> Sequence[Any]:
-    """Tags of the op and of its functional overloads: out variants do not always carry them."""
-    tags: list[Any] = list(node.target.tags)
-    packet = node.target.overloadpacket
-    for overload in packet.overloads():
-        tags += getattr(packet, overload).tags
-    return tags
-
-
-def _value(node: Any, position: int, argument: Any, dumped: Sequence[Any]) -> Any:
-    """A constant as the graph has it, a computed value as the runtime had it."""
+def _bad(bounds: Bounds, index: int, made: Any, *, exact_op: bool) -> tuple[Any, Any]:
+    """Which entries are wrong (None if none are), and the tolerance of each."""
     import torch
 
-    if position < len(node.args) and not argument.kwarg_only:
-        held = node.args[position]
-    else:
-        held = node.kwargs.get(argument.name, argument.default_value)
-    computed = isinstance(held, torch.fx.Node) or (
-        isinstance(held, (list, tuple)) and any(isinstance(item, torch.fx.Node) for item in held)
+    right = bounds.native[index]
+    if made.shape != right.shape:
+        return torch.ones_like(made, dtype=torch.bool), 0.0
+    if torch.equal(made, right):
+        return None, 0.0
+    same = (made == right) | ((made != made) & (right != right))
+    if exact_op or not right.dtype.is_floating_point:
+        return (None if bool(same.all()) else ~same), 0.0
+    off = (made.double() - right.double()).abs_()
+    fine = same | (off <= bounds.first(index))
+    if bool(fine.all()):
+        return None, 0.0
+    exact = bounds.exact(index)
+    fine |= made == exact.to(right.dtype)
+    for more in (False, True):
+        tolerance = bounds.full(index, more=more)
+        fine |= (off <= tolerance) | ((made.double() - exact).abs_() <= tolerance)
+        if bool(fine.all()):
+            return None, 0.0
+    return ~fine, tolerance
+
+
+def _worst(index: int, made: Any, right: Any, bad: Any, tolerance: Any) -> Fault:
+    """The wrong entry of the largest error; one that is not a number comes first."""
+    import torch
+
+    if made.shape != right.shape:
+        return Fault(index, (), math.nan, math.nan, math.inf, 0.0, 1.0, made.numel(), made.numel())
+    off = (made.double() - right.double()).abs()
+    off = torch.where(bad, torch.nan_to_num(off, nan=math.inf), -1.0)
+    place_of_worst = int(off.argmax()) if off.numel() else 0
+    at = tuple(int(i) for i in torch.unravel_index(torch.tensor(place_of_worst), made.shape))
+    observed, expected = float(made[at]), float(right[at])
+    finite = right.double()[torch.isfinite(right.double())].abs()
+    return Fault(
+        output=index,
+        index=at,
+        observed=observed,
+        expected=expected,
+        error=abs(observed - expected),
+        tolerance=float(tolerance[at]) if hasattr(tolerance, "shape") else float(tolerance),
+        scale=float(finite.max()) if finite.numel() else 0.0,
+        count=int(bad.sum()),
+        size=made.numel(),
     )
-    return _restore(dumped[position]) if computed else held
-
-
-def _restore(value: Any) -> Any:
-    if isinstance(value, TensorData):
-        return tensor_of(value)
-    if isinstance(value, (list, tuple)):
-        return [_restore(item) for item in value]
-    return value
-
-
-def _callable(node: Any) -> Any:
-    """The out variant itself, or the functional op where some of its results are masked out."""
-    target = node.target
-    if all(results_made(node)):
-        return target
-    names = [argument.name for argument in target._schema.arguments if not argument.is_out]
-    packet = target.overloadpacket
-    for overload in packet.overloads():
-        found = getattr(packet, overload)
-        if [argument.name for argument in found._schema.arguments] == names:
-            return found
-    raise NotImplementedError("no functional overload")
-
-
-def _run(
-    target: Any, given: Mapping[str, Any], record: InstructionDump, mode: Any = None
-) -> list[Any]:
-    """The op in eager on copies of the inputs; its results, None for a masked one."""
-    import copy
-    from contextlib import nullcontext
-
-    import torch
-
-    values = copy.deepcopy(dict(given))
-    outs = [argument.name for argument in target._schema.arguments if argument.is_out]
-    dtypes = [getattr(torch, output.dtype) for output in record.outputs]
-    if len(outs) == len(dtypes):
-        for name, dtype in zip(outs, dtypes, strict=True):
-            values[name] = torch.empty(0, dtype=dtype)
-    elif outs:
-        raise NotImplementedError("another number of results")
-    with torch.no_grad(), mode or nullcontext():
-        results = target(**values)
-    return list(results) if isinstance(results, (list, tuple)) else [results]
-
-
-def _tolerances(
-    target: Any, given: Mapping[str, Any], record: InstructionDump, wanted: Sequence[Any]
-) -> list[float]:
-    """Largest absolute error rounding explains, for each result; 0 for one that is not floating."""
-    totals = [0.0] * len(wanted)
-    for pair in range(2):
-        changes = [0.0] * len(wanted)
-        for sign in (1, -1):
-            moved = _run(target, given, record, noise_mode(sign, 31 + pair))
-            for index, (other, right) in enumerate(zip(moved, wanted, strict=True)):
-                if right is not None and right.dtype.is_floating_point:
-                    changes[index] += _size(_numpy(other) - _numpy(right))
-        totals = [max(total, change) for total, change in zip(totals, changes, strict=True)]
-    return totals
-
-
-def _numpy(tensor: Any) -> Any:
-    return (tensor.double() if tensor.dtype.is_floating_point else tensor).detach().numpy()
-
-
-def _size(array: Any) -> float:
-    import numpy
-
-    finite = numpy.abs(array[numpy.isfinite(array)])
-    return float(finite.max()) if finite.size else 0.0
-
-
-def _random_fault(
-    record: InstructionDump, given: Mapping[str, Any]
-) -> tuple[str | None, float, float]:
-    """What is wrong with a random instruction: "" if nothing is, None if no rule is known."""
-    name = record.op.partition("::")[2].partition(".")[0]
-    if name == "native_dropout":
-        return _dropout_fault(record, given)
-    array = record.outputs[0].array.astype("float64") if record.outputs else None
-    if array is None or array.size == 0:
-        return None, 0.0, 0.0
-    count = array.size
-    if name in ("rand", "rand_like"):
-        if not (array.min() >= 0 and array.max() <= 1):
-            return "draws outside of [0, 1)", math.inf, 0.0
-        return _mean_fault(array, 0.5, math.sqrt(1 / 12 / count))
-    if name in ("randn", "randn_like"):
-        return _mean_fault(array, 0.0, math.sqrt(1 / count))
-    if name == "bernoulli" and isinstance(given.get("p"), float):
-        p = given["p"]
-        return _mean_fault(array, p, math.sqrt(p * (1 - p) / count))
-    return None, 0.0, 0.0
-
-
-def _mean_fault(array: Any, mean: float, deviation: float) -> tuple[str, float, float]:
-    """The mean of many draws, within six standard deviations of it."""
-    off, limit = abs(float(array.mean()) - mean), 6 * deviation
-    if not (off <= limit):
-        return f"the mean of its draws is {float(array.mean()):.4g}, not {mean:g}", off, limit
-    return "", off, limit
-
-
-def _dropout_fault(record: InstructionDump, given: Mapping[str, Any]) -> tuple[str, float, float]:
-    import numpy
-
-    p = float(given["p"])
-    source = _numpy(given["input"]).astype("float64")
-    made, mask = (output.array.astype("float64") for output in record.outputs[:2])
-    train = given.get("train")
-    if p >= 1 or (train is not None and not train):
-        return "", 0.0, 0.0
-    wanted = source * mask / (1 - p)
-    found = measure(made, wanted)
-    dtype = given["input"].dtype
-    tolerance = 2 * AMPLITUDE * unit(dtype) * found.scale
-    if not (found.absolute <= tolerance):
-        kept = (mask != 0) & (source != 0)
-        ratio = float(numpy.median(made[kept] / source[kept])) if kept.any() else math.nan
-        detail = (
-            f"survivors are multiplied by {ratio:.4g}, not by 1/(1-p) = {1 / (1 - p):.4g}"
-            if numpy.allclose(made, source * mask * ratio, rtol=1e-3)
-            else "the output is not input * mask / (1-p)"
-        )
-        scale = found.scale or 1.0
-        return detail, found.absolute / scale, tolerance / scale
-    return _mean_fault(mask, 1 - p, math.sqrt(p * (1 - p) / max(1, mask.size)))
 
 
 def _wrong(
-    record: InstructionDump,
-    known: Instruction,
-    step: int,
-    error: float,
-    tolerance: float,
-    detail: str,
+    record: InstructionDump, known: Instruction, step: int, fault: Fault | None, detail: str
 ) -> WrongInstruction:
-    return WrongInstruction(
+    wrong = WrongInstruction(
         instruction=record.instruction,
         op=record.op,
         module=known.source.module,
         source=place(known.source),
         step=step,
-        error=error,
-        tolerance=tolerance,
         detail=detail,
     )
+    if fault is None:
+        return wrong
+    from dataclasses import replace
+
+    scale = fault.scale or 1.0
+    return replace(
+        wrong,
+        error=fault.error / scale,
+        tolerance=fault.tolerance / scale,
+        output=fault.output,
+        index=fault.index,
+        observed=fault.observed,
+        expected=fault.expected,
+        count=fault.count,
+        size=fault.size,
+    )
+
+
+def selected(
+    lowered: Lowered, ops: Sequence[str], modules: Sequence[str]
+) -> tuple[Instruction, ...]:
+    """The instructions of these ops and modules, by glob pattern; all where there is no pattern.
+
+    An op is named as in the registry (`aten::mm.out`), with or without namespace and overload.
+    """
+    from fnmatch import fnmatchcase
+
+    def fits(instruction: Instruction) -> bool:
+        plain = instruction.op.partition("::")[2]
+        names = {instruction.op, plain, plain.partition(".")[0]}
+        return (not ops or any(fnmatchcase(n, glob) for n in names for glob in ops)) and (
+            not modules or any(fnmatchcase(instruction.source.module, glob) for glob in modules)
+        )
+
+    return tuple(filter(fits, lowered.instructions))

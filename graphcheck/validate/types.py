@@ -51,8 +51,11 @@ class Divergence:
 class WrongInstruction:
     """An instruction that computes something else than eager PyTorch from the same inputs.
 
-    Found by shadow execution of step `step`. `error` is relative to the largest entry of the
-    output; `detail` says more where an error alone says little (a missing scale).
+    Found by shadow execution of step `step`. `error` and `tolerance` are relative to the largest
+    entry of the output and belong to the worst entry: `index` of output number `output`, where
+    the runtime has `observed` and eager `expected`. `count` of its `size` entries are wrong.
+    `detail` says more where an error alone says little (a missing scale). `reproducer` is the
+    folder of the instruction as a program of its own, if there is one.
     """
 
     instruction: int
@@ -63,6 +66,13 @@ class WrongInstruction:
     error: float = 0.0
     tolerance: float = 0.0
     detail: str = ""
+    output: int = 0
+    index: tuple[int, ...] = ()
+    observed: float = 0.0
+    expected: float = 0.0
+    count: int = 0
+    size: int = 0
+    reproducer: str = ""
 
 
 @dataclass
@@ -103,6 +113,10 @@ class Verdict:
     first_wrong: WrongInstruction | None = None
     """The first instruction, in order of execution, that is wrong given its own inputs."""
     shadow_checked: bool = False
+    wrong: tuple[WrongInstruction, ...] = ()
+    """All instructions that shadow execution found wrong, in order of execution."""
+    shadow_instructions: int = 0
+    """How many instructions shadow execution checked, counted once per step."""
     free_compared: bool = True
     """False where the free-running curves cannot be compared: the model draws random numbers."""
     schema_version: str = "1"

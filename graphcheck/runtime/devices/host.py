@@ -5,9 +5,11 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+from graphcheck.graph.pte import read_pte
 from graphcheck.process import run_command
 from graphcheck.runtime.build import build_runner
 from graphcheck.runtime.devices.job import GRACE_SECONDS, Job, Ran, contents, train_with
+from graphcheck.runtime.stream import Take, stream_here
 from graphcheck.runtime.toolchain import native_machine
 from graphcheck.runtime.types import Trace, TrainRequest
 
@@ -28,6 +30,11 @@ class HostDevice:
         """See `graphcheck.runtime.devices.interface.Device.train`."""
         command = (str(build_runner()),)
         return train_with(lambda job: run_here(command, job), request, command[0])
+
+    def stream(self, request: TrainRequest, take: Take) -> Trace:
+        """Run the request; each dumped instruction goes to `take` while the runner runs."""
+        job = Job(request, read_pte(request.program))
+        return stream_here((str(build_runner()),), job, take)
 
 
 DEVICE = HostDevice()

@@ -1,0 +1,1 @@
+"""Where two answers are right: picks among equal values, and the gradients that follow."""
