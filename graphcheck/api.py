@@ -24,6 +24,7 @@ from graphcheck.validate.types import Stage, Verdict
 
 if TYPE_CHECKING:
     from graphcheck.artefacts.lowering import LoweringReply, LoweringRequest
+    from graphcheck.artefacts.memory_types import MemoryReport
     from graphcheck.artefacts.oplist import OperatorList
     from graphcheck.export.types import ExportOptions, ExportResult
     from graphcheck.fixing.types import FixOptions, FixResult
@@ -36,6 +37,7 @@ __all__ = [
     "fix",
     "fix_target",
     "is_program",
+    "memory_target",
     "operators_target",
     "validate",
     "validate_target",
@@ -216,6 +218,21 @@ def operators_target(options: CheckOptions, on_progress: Progress | None = None)
         return operators_of(read_pte(lowered.program.path), options.target)
 
 
+def memory_target(options: CheckOptions, on_progress: Progress | None = None) -> MemoryReport:
+    """The memory that a program (`.pte`) plans, or the one that a model is exported to.
+
+    Raises ModelError for what cannot be read or lowered.
+    """
+    from graphcheck.artefacts.lowering import LoweringRequest
+    from graphcheck.artefacts.memory_run import memory_of_file, memory_of_lowered
+
+    if is_program(options.target):
+        return memory_of_file(options.target)
+    with tempfile.TemporaryDirectory(prefix="graphcheck-") as folder:
+        request = LoweringRequest(options, folder, inference=True, stock=True)
+        return memory_of_lowered(options.target, _lower(request, on_progress))
+
+
 def _lower(request: LoweringRequest, on_progress: Progress | None) -> LoweringReply:
     from graphcheck.artefacts.lowering import LoweringReply
 
@@ -323,7 +340,7 @@ def export_task(request: dict[str, Any]) -> ExportResult:
 
 
 def lower_task(request: dict[str, Any]) -> LoweringReply:
-    """Worker task of `operators_target`."""
+    """Worker task of `operators_target` and `memory_target`."""
     from graphcheck.artefacts.lowering import LoweringRequest, lower_programs
 
     wanted = msgspec.convert(request, LoweringRequest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graphcheck.artefacts.reach import Reached, reach
@@ -12,7 +12,7 @@ from graphcheck.graph.types import JointGraph, OpCall, ParameterFact, Source, Te
 from graphcheck.opset.registry import lowering_for
 from graphcheck.opset.types import Opset
 
-__all__ = ["graph_of", "is_metadata", "tensor_fact"]
+__all__ = ["Modules", "graph_of", "is_metadata", "tensor_fact"]
 
 _DTYPE_NUMBERS = {0: "uint8", 1: "int8", 2: "int16", 3: "int32", 4: "int64", 5: "float16"} | {
     6: "float32",
@@ -46,7 +46,7 @@ def graph_of(program: PteProgram, opset: Opset) -> JointGraph:
     for method in methods:
         stated = program.training.get(method.name)
         reached = reach(method, stated)
-        modules = _Modules(method, reached.weights, alone=len(methods) == 1)
+        modules = Modules(method, reached, alone=len(methods) == 1)
         computed = {index for i in method.instructions for index in i.writes}
         arguments = _Arguments(method, computed)
         for instruction in method.instructions:
@@ -157,12 +157,19 @@ def _op_of(kernel: str, signature: Signature | None, taken: set[str]) -> tuple[s
     return f"{kernel.partition('::')[0]}.{name}", overload or "default"
 
 
-class _Modules:
-    """Names a module for each instruction: that of the weight it reads, else its number."""
+class Modules:
+    """Names a module for each instruction: that of the weight it reads.
 
-    def __init__(self, method: PteMethod, weights: Mapping[int, str], *, alone: bool) -> None:
+    In the forward pass it is else the module before (`after conv1`), then the instruction itself.
+    """
+
+    def __init__(self, method: PteMethod, reached: Reached, *, alone: bool) -> None:
         self.method = method
         self.alone = alone
+        self.before = ""
+        trains = reached.loss_at >= 0
+        self.loss_at = reached.loss_at if trains else len(method.instructions)
+        weights = reached.weights
         self.names = dict(weights)
         self.names.update(
             {v.index: v.name for v in method.values if v.name and v.index not in weights}
@@ -175,8 +182,12 @@ class _Modules:
                         self.names.setdefault(index, name)
 
     def of(self, instruction: PteInstruction) -> Source:
+        """The place of an instruction; ask in order."""
         name = next(iter(self._read(instruction.reads)), "")
         module = name.rpartition(".")[0] or name
+        if instruction.index <= self.loss_at:
+            self.before = module or self.before
+            module = module or (f"after {self.before}" if self.before else "")
         if not module:
             where = "" if self.alone or self.method.name == "forward" else f"{self.method.name}, "
             module = f"{where}instruction {instruction.index}"

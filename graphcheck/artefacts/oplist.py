@@ -121,7 +121,13 @@ def operators_of(program: PteProgram, source: str) -> OperatorList:
     return OperatorList(
         source=source,
         operators=tuple(
-            Operator(name, tuple(sorted(keys[name])), *counts[name], tuple(users.get(name, ())))
+            Operator(
+                name=name,
+                keys=tuple(sorted(keys[name])),
+                forward=counts[name][0],
+                backward=counts[name][1],
+                methods=tuple(users.get(name, ())),
+            )
             for name in sorted(keys)
         ),
         delegates=tuple(sorted(delegates)),
