@@ -41,12 +41,17 @@ def exit_code_of_report(report: Report, fail_on: FailOn, *, exit_zero: bool = Fa
 def exit_code_of_verdict(verdict: Verdict, fail_on: FailOn, *, exit_zero: bool = False) -> ExitCode:
     """0 for a match, 3 when the model could not be loaded or exported, 1 for the rest.
 
+    4 when a device that is required could not be had, or none could.
+
     A drift counts as a warning, everything else as an error. `exit_zero` does not forgive a model
     that could not be exported.
     """
     broken = next((stage.name for stage in verdict.stages if stage.outcome == "fail"), "")
     if verdict.verdict == "not run" and broken in _MODEL_STAGES:
         return ExitCode.MODEL
+    lost = [device.lost for device in verdict.devices]
+    if any(lost) and (verdict.required or all(lost)):
+        return ExitCode.DEVICE
     if verdict.verdict == "match" or exit_zero or fail_on is FailOn.NEVER:
         return ExitCode.OK
     # A verdict word that is not known here must not pass for validated.

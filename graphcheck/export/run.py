@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from graphcheck.errors import ModelError
+from graphcheck.errors import DeviceError, ModelError
 from graphcheck.export.card import first_card, write_export
 from graphcheck.export.draws import with_draws_as_inputs
 from graphcheck.export.freeze import freeze_
@@ -121,6 +121,12 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
                 hint="nothing was written; --no-validate writes the program all the same",
                 failure_code="GC3",
                 verdict=verdict,
+            )
+        lost = [device for device in verdict.devices if device.lost]
+        if options.require and lost:
+            raise DeviceError(
+                f"nothing was written: not proven on {lost[0].name}: {lost[0].reason}",
+                "without --require the other devices count",
             )
     card = first_card(
         workload, options, output, lowered, rewritten, opset, frozen, layouts + corrections

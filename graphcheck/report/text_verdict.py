@@ -10,6 +10,7 @@ from graphcheck.report.ansi import Paint, closing, wrap
 from graphcheck.report.interface import Look
 from graphcheck.report.place import short_path, shorten
 from graphcheck.report.sparkline import LEVELS, sparkline, value_range
+from graphcheck.report.text_devices import devices_block
 from graphcheck.report.words import (
     counted,
     divergence_sentence,
@@ -20,10 +21,11 @@ from graphcheck.report.words import (
 )
 from graphcheck.validate.types import StaleOutput, Verdict, WrongInstruction
 
-__all__ = ["stale_sentence", "verdict_text", "wrong_sentence"]
+__all__ = ["stale_sentence", "verdict_text", "wrong_details", "wrong_sentence"]
 
 _COLORS = {"pass": "green", "match": "green", "fail": "red", "diverged": "red", "drift": "yellow"}
 _WORST_SHOWN = 5
+_WRONG_SHOWN = 10
 
 
 def verdict_text(verdict: Verdict, look: Look) -> str:
@@ -38,6 +40,7 @@ def verdict_text(verdict: Verdict, look: Look) -> str:
             _stale(verdict, look),
             _wrong(verdict, look),
             _gradients(verdict, look),
+            devices_block(verdict, look),
             _notes(verdict, look),
         ]
     blocks.append(_end(verdict, look, paint))
@@ -129,7 +132,17 @@ def _stale(verdict: Verdict, look: Look) -> Iterator[str]:
 
 
 def _wrong(verdict: Verdict, look: Look) -> Iterator[str]:
-    if verdict.first_wrong:
+    if len(verdict.wrong) > 1 or any(wrong.count for wrong in verdict.wrong):
+        many = f"wrong instructions: {len(verdict.wrong)} of {verdict.shadow_instructions} checked"
+        yield wrap(f"{many}, each computes something else than eager PyTorch", look.width)
+        shown = verdict.wrong if look.verbosity > 0 else verdict.wrong[:_WRONG_SHOWN]
+        for wrong in shown:
+            yield wrap(wrong_sentence(wrong, look.root), look.width, "  ")
+            for detail in wrong_details(wrong, look.root):
+                yield wrap(detail, look.width, "    ")
+        if len(shown) < len(verdict.wrong):
+            yield f"  ... and {len(verdict.wrong) - len(shown)} more (-v shows all)"
+    elif verdict.first_wrong:
         sentence = wrong_sentence(verdict.first_wrong, look.root)
         yield wrap(f"first wrong instruction: {sentence}", look.width)
     elif verdict.shadow_checked:
@@ -152,6 +165,19 @@ def wrong_sentence(wrong: WrongInstruction, root: Path) -> str:
     detail = f": {wrong.detail}" if wrong.detail else ""
     sizes = f"error {wrong.error:.2g}, tolerance {wrong.tolerance:.2g}"
     return f"{_instruction(wrong, root)}, step {wrong.step}, {sizes}{detail}"
+
+
+def wrong_details(wrong: WrongInstruction, root: Path) -> Iterator[str]:
+    """Where the largest error is, how many entries are wrong, and the reproducer."""
+    if wrong.size:
+        at = ", ".join(map(str, wrong.index))
+        yield (
+            f"largest error at [{at}] of output {wrong.output}: {number(wrong.observed)} in the "
+            f"runtime, {number(wrong.expected)} in eager; {wrong.count} of {wrong.size} entries "
+            "are off"
+        )
+    if wrong.reproducer:
+        yield f"again: graphcheck validate --reproduce {short_path(wrong.reproducer, root)}"
 
 
 def _instruction(found: StaleOutput | WrongInstruction, root: Path) -> str:

@@ -12,6 +12,7 @@ import re
 import tempfile
 import time
 from dataclasses import replace
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from graphcheck.runtime.lower import Instruction, Lowered, lower
 from graphcheck.runtime.types import EVERY_STEP, Trace, TrainRequest
 from graphcheck.validate.batches import device_batches, eager_batches
 from graphcheck.validate.compare import Comparison, compare
+from graphcheck.validate.devices import Attached, validate_on
 from graphcheck.validate.ladder import Ladder
 from graphcheck.validate.optimizer import settings_of, told_optimizer
 from graphcheck.validate.oracle import Oracle
@@ -65,14 +67,17 @@ def validate_workload(
     compiler is missing.
     """
     options = options or ValidateOptions(target=workload.target)
-    stream: Stream | None = None
-    if train is None:
-        place = device(options.on[0])
-        train, stream = place.train, getattr(place, "stream", None)
     if options.steps < 1:
         raise UsageError(f"{options.steps} steps cannot be trained", "use --steps 1 or more")
-    run = _Run(workload, options, train, stream)
-    return run.verdict(lowered)
+    if train is not None:
+        return _Run(workload, options, train).verdict(lowered)
+    attached = [Attached(device(name), options) for name in dict.fromkeys(options.on)]
+    # All are made before anything is traced, which may change the module.
+    runs = [_Run(workload, options, one.train, one.stream) for one in attached]
+    program = lowered or lower(workload, strict=options.strict)
+    return validate_on(
+        attached, [partial(run.verdict, program) for run in runs], required=options.require
+    )
 
 
 class _Run:

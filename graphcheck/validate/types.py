@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from graphcheck.validate.device_result import DeviceResult
+
 __all__ = ["Divergence", "Shadow", "Stage", "StaleOutput", "Verdict", "WrongInstruction"]
 
 
@@ -119,4 +121,8 @@ class Verdict:
     """How many instructions shadow execution checked, counted once per step."""
     free_compared: bool = True
     """False where the free-running curves cannot be compared: the model draws random numbers."""
+    devices: tuple[DeviceResult, ...] = ()
+    """Every device that was asked for, in that order; the rest of the verdict is of the worst."""
+    required: bool = False
+    """Whether a device that could not be had is a failure."""
     schema_version: str = "1"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from graphcheck.cli import options as opt
+from graphcheck.cli import training as train
 from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import complain, emit, emit_line
 from graphcheck.cli.progress import Progress
-from graphcheck.cli.verbs.validate import DeviceOption, OptimizerOption, RateOption, StepsOption
 from graphcheck.errors import ExitCode
 from graphcheck.report.words import some_of
 
@@ -86,10 +86,16 @@ def export(
     with_inference: InferenceOption = False,
     prefer: PreferOption = "rewrite",
     prove: ValidateOption = True,
-    steps: StepsOption = None,
-    learning_rate: RateOption = None,
-    optimizer: OptimizerOption = None,
-    device: DeviceOption = "host",
+    steps: train.StepsOption = None,
+    learning_rate: train.RateOption = None,
+    optimizer: train.OptimizerOption = None,
+    momentum: train.MomentumOption = None,
+    weight_decay: train.DecayOption = None,
+    betas: train.BetasOption = None,
+    eps: train.EpsOption = None,
+    on: train.OnOption = None,
+    require: train.RequireOption = False,
+    resume: train.ResumeOption = False,
     inputs: opt.InputOption = None,
     loss: opt.LossOption = None,
     num_classes: opt.ClassesOption = None,
@@ -133,10 +139,19 @@ def export(
         ignore=None,
         timeout=timeout,
         memory_limit=memory_limit,
-        steps=opt.chosen(steps, settings.steps, 20),
-        learning_rate=opt.chosen(learning_rate, settings.learning_rate, 0.05),
-        optimizer=opt.chosen(optimizer, settings.optimizer, "sgd"),
-        on=(device,),
+        require=require,
+        resume=resume,
+        **train.training_options(
+            settings,
+            steps=steps,
+            learning_rate=learning_rate,
+            optimizer=optimizer,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            betas=betas,
+            eps=eps,
+            on=on,
+        ),
         output=str(output),
         freeze=tuple(freeze or ()),
         swaps=tuple(swap or ()),

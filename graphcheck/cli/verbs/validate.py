@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from graphcheck.cli import options as opt
+from graphcheck.cli import shadow as inspect
+from graphcheck.cli import training as train
 from graphcheck.cli.exits import exit_code_of_verdict
 from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import check_output, emit, look, say
 from graphcheck.cli.progress import Progress
+from graphcheck.errors import UsageError
 from graphcheck.options import ValidateOptions
 from graphcheck.report.words import verdict_summary
 
 __all__ = ["VERB", "validate"]
 
-StepsOption = Annotated[
-    int | None, typer.Option("--steps", min=1, help="Training steps (default: 20).")
-]
-RateOption = Annotated[
-    float | None, typer.Option("--learning-rate", "--lr", help="Learning rate (default: 0.05).")
-]
-OptimizerOption = Annotated[
-    str | None, typer.Option("--optimizer", metavar="NAME", help="Optimizer (default: sgd).")
-]
-DeviceOption = Annotated[
-    str, typer.Option("--device", metavar="NAME", help="Where the runtime runs.")
-]
-
 
 def validate(
-    target: opt.TargetArgument,
-    steps: StepsOption = None,
-    learning_rate: RateOption = None,
-    optimizer: OptimizerOption = None,
-    device: DeviceOption = "host",
+    target: opt.TargetArgument = "",
+    steps: train.StepsOption = None,
+    learning_rate: train.RateOption = None,
+    optimizer: train.OptimizerOption = None,
+    momentum: train.MomentumOption = None,
+    weight_decay: train.DecayOption = None,
+    betas: train.BetasOption = None,
+    eps: train.EpsOption = None,
+    data: train.DataOption = None,
+    on: train.OnOption = None,
+    require: train.RequireOption = False,
+    resume: train.ResumeOption = False,
     inputs: opt.InputOption = None,
     loss: opt.LossOption = None,
     num_classes: opt.ClassesOption = None,
@@ -49,6 +44,13 @@ def validate(
     output: opt.OutputOption = None,
     timeout: opt.TimeoutOption = None,
     memory_limit: opt.MemoryOption = None,
+    shadow: inspect.ShadowOption = False,
+    shadow_op: inspect.OpOption = None,
+    shadow_module: inspect.ModuleOption = None,
+    shadow_step: inspect.StepOption = None,
+    reproducers: inspect.ReproducersOption = None,
+    reproduce: inspect.ReproduceOption = None,
+    ties: inspect.TiesOption = False,
     config: opt.ConfigOption = None,
     quiet: opt.QuietOption = False,
     verbose: opt.VerboseOption = 0,
@@ -56,13 +58,22 @@ def validate(
     """Train a model in the real runtime and in eager PyTorch, and compare every gradient.
 
     Exit code 0: match; 1: drift (a warning for --fail-on), diverged, or the runtime refused to
-    run; 2: wrong usage; 3: the model could not be loaded or exported; 4: a compiler or the
-    runtime is missing; 70: a bug in graphcheck.
+    run; 2: wrong usage; 3: the model could not be loaded or exported; 4: a compiler, the runtime
+    or a device (with --require any of them) is missing; 70: a bug in graphcheck.
     """
+    if not target and reproduce is None:
+        raise UsageError("validate needs a TARGET.", "graphcheck validate model.py")
     settings = opt.configuration(target, config)
     chosen_format = opt.chosen_format(output_format, settings)
     level = opt.fail_on_of(fail_on, settings)
     check_output(output)
+    verbosity = -1 if quiet else verbose
+    if reproduce is not None:
+        if target:
+            raise UsageError("--reproduce DIR takes no TARGET.")
+        verdict = inspect.reproduced(reproduce, kernel_library, timeout)
+        emit(chosen_format.verdict(verdict, look(verbosity, output, "")), output)
+        return exit_code_of_verdict(verdict, level, exit_zero=exit_zero)
     request = opt.check_options(
         ValidateOptions,
         settings,
@@ -78,13 +89,30 @@ def validate(
         ignore=None,
         timeout=timeout,
         memory_limit=memory_limit,
-        steps=opt.chosen(steps, settings.steps, 20),
-        learning_rate=opt.chosen(learning_rate, settings.learning_rate, 0.05),
-        optimizer=opt.chosen(optimizer, settings.optimizer, "sgd"),
-        on=(device,),
+        require=require,
+        resume=resume,
+        **train.training_options(
+            settings,
+            steps=steps,
+            learning_rate=learning_rate,
+            optimizer=optimizer,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            betas=betas,
+            eps=eps,
+            on=on,
+            data=data,
+        ),
+        **inspect.shadow_settings(
+            shadow=shadow,
+            ops=shadow_op,
+            modules=shadow_module,
+            steps=shadow_step,
+            reproducers=reproducers,
+            ties=ties,
+        ),
     )
     again = opt.options_again(inputs, loss, num_classes, dynamic_batch, opset, kernel_library)
-    verbosity = -1 if quiet else verbose
     from graphcheck.api import validate_target
 
     with Progress(verbosity) as progress:

@@ -8,7 +8,8 @@ from pathlib import Path
 from graphcheck.report.interface import Format, Look
 from graphcheck.report.order import ordered
 from graphcheck.report.place import column_of, inside, shorten
-from graphcheck.report.text_verdict import stale_sentence, wrong_sentence
+from graphcheck.report.text_devices import device_sentence
+from graphcheck.report.text_verdict import stale_sentence, wrong_details, wrong_sentence
 from graphcheck.report.types import Report
 from graphcheck.report.words import (
     divergence_sentence,
@@ -90,17 +91,20 @@ def verdict_github(verdict: Verdict, look: Look) -> str:
     ):
         if divergence:
             details.append(f"first divergence, {name}: {divergence_sentence(divergence)}")
+    details += [f"{one.name}: {device_sentence(one, verdict)}" for one in verdict.devices]
     lines = [command(level, "\n".join(details), title=title)]
+    for one in verdict.devices:
+        if one.lost and not verdict.required:
+            lines.append(command("warning", f"{one.name}: {one.reason}", title="NOT RUN"))
     for stale in verdict.stale:
         if stale.caused_by is None:
             lines.append(
                 _at(stale.source, "stale output", stale_sentence(stale, look.root), look.root)
             )
-    if verdict.first_wrong:
-        wrong = verdict.first_wrong
-        lines.append(
-            _at(wrong.source, "wrong instruction", wrong_sentence(wrong, look.root), look.root)
-        )
+    found = verdict.wrong or ((verdict.first_wrong,) if verdict.first_wrong else ())
+    for wrong in found:
+        told = "\n".join([wrong_sentence(wrong, look.root), *wrong_details(wrong, look.root)])
+        lines.append(_at(wrong.source, "wrong instruction", told, look.root))
     following = verdict_next_command(verdict, look.again)
     tail = f" Next: {following}" if following else ""
     summary = shorten(f"{verdict.target}: {verdict_summary(verdict)}", look.root)
