@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from graphcheck.artefacts.reach import Reached, reach
+from graphcheck.artefacts.views import view_bases
 from graphcheck.graph.pte_types import PteInstruction, PteMethod, PteProgram, PteValue
 from graphcheck.graph.signatures import Signature, signature_of
 from graphcheck.graph.types import JointGraph, OpCall, ParameterFact, Source, TensorFact
@@ -170,13 +171,14 @@ class Modules:
         trains = reached.loss_at >= 0
         self.loss_at = reached.loss_at if trains else len(method.instructions)
         weights = reached.weights
+        self.base = view_bases(method)
         self.names = dict(weights)
         self.names.update(
             {v.index: v.name for v in method.values if v.name and v.index not in weights}
         )
         for instruction in method.instructions:
             if instruction.op.startswith((*_SAME_WEIGHT, _VIEW)) and instruction.args:
-                name = self.names.get(instruction.args[0])
+                name = self.names.get(self.base(instruction.args[0]))
                 if name:
                     for index in instruction.writes:
                         self.names.setdefault(index, name)
@@ -194,4 +196,5 @@ class Modules:
         return Source(module=module, function=self.method.name)
 
     def _read(self, values: Sequence[int]) -> Iterable[str]:
-        return (self.names[index] for index in values if index in self.names)
+        bases = map(self.base, values)
+        return (self.names[index] for index in bases if index in self.names)

@@ -14,6 +14,7 @@ from graphcheck.artefacts.calls import Modules
 from graphcheck.artefacts.facts import describe_value
 from graphcheck.artefacts.memory_types import BigTensor, MethodMemory, RewriteMemory
 from graphcheck.artefacts.reach import Reached, reach
+from graphcheck.artefacts.views import view_bases
 from graphcheck.graph.pte_types import PteMethod, PteProgram, PteValue
 
 __all__ = ["Life", "memory_of", "rewrite_memory"]
@@ -123,6 +124,11 @@ def _lives(method: PteMethod, reached: Reached) -> list[Life]:
             for tensor in method.tensors(index):
                 first.setdefault(tensor, number)
                 last[tensor] = number
+    base = view_bases(method)
+    for index in [index for index in first if base(index) != index]:
+        # A view without instruction: its memory is held since it was written.
+        made.setdefault(index, made.get(base(index), -1))
+        first[index] = min(first[index], first.get(base(index), first[index]))
     kinds = _kinds(method, reached)
     loops = any(instruction.kind == "jump_false" for instruction in method.instructions)
     lives = []
@@ -130,7 +136,7 @@ def _lives(method: PteMethod, reached: Reached) -> list[Life]:
         if value.allocation is None or value.kind != "tensor":
             continue
         index = value.index
-        kind = kinds.get(index, "activation")
+        kind = kinds.get(index) or kinds.get(base(index), "activation")
         whole = loops or kind in ("weight", "buffer", "input")
         stays = whole or index in method.outputs
         if index not in first and not stays:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from graphcheck.artefacts.views import view_bases
 from graphcheck.graph.pte import read_before_written
 from graphcheck.graph.pte_types import PteMethod, TrainingMetadata
 
@@ -66,12 +67,13 @@ def reach(method: PteMethod, stated: TrainingMetadata | None) -> Reached:
         ends[index] = ends.get(index, 0) | 1 << 1 + position
     for position, index in enumerate(gradients):
         ends[index] = ends.get(index, 0) | 1 << begin + (0 if together else position)
+    base = view_bases(method)
     return Reached(
         weights=weights,
-        loss_at=_writer(method, outputs[0]) if names and outputs else -1,
+        loss_at=_writer(method, base, outputs[0]) if names and outputs else -1,
         names=("every parameter",) if together else names,
         buffer_names=tuple(method.values[i].name or f"value {i}" for i in buffers),
-        masks=_follow(method, ends),
+        masks=_follow(method, base, ends),
     )
 
 
@@ -88,14 +90,17 @@ def _is_in_place(op: str) -> bool:
     return op.partition("::")[2].partition(".")[0].endswith("_")
 
 
-def _writer(method: PteMethod, value: int) -> int:
+def _writer(method: PteMethod, base: Callable[[int], int], value: int) -> int:
+    value = base(value)
     return max((i.index for i in method.instructions if value in i.writes), default=-1)
 
 
-def _follow(method: PteMethod, ends: dict[int, int]) -> dict[int, int]:
+def _follow(method: PteMethod, base: Callable[[int], int], ends: dict[int, int]) -> dict[int, int]:
     masks: dict[int, int] = {}
     loops = any(i.kind == "jump_false" for i in method.instructions)
-    found = dict(ends)
+    found: dict[int, int] = {}
+    for index, bits in ends.items():
+        found[base(index)] = found.get(base(index), 0) | bits
     # What a loop carries over is seen in a second pass.
     for _ in range(2 if loops else 1):
         for instruction in reversed(method.instructions):
@@ -104,14 +109,14 @@ def _follow(method: PteMethod, ends: dict[int, int]) -> dict[int, int]:
             mask = 0
             for index in written:
                 for tensor in method.tensors(index) or (index,):
-                    mask |= found.get(tensor, 0)
+                    mask |= found.get(base(tensor), 0)
             if instruction.kind == "jump_false":
                 mask = _all_of(ends)
             masks[instruction.index] = mask
             if mask:
                 for index in instruction.reads:
                     for tensor in method.tensors(index) or (index,):
-                        found[tensor] = found.get(tensor, 0) | mask
+                        found[base(tensor)] = found.get(base(tensor), 0) | mask
     return masks
 
 
