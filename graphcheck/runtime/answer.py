@@ -149,7 +149,9 @@ def _unexplained(
         return RunFailure("space", stage, text, log=log)
     told = f": {last}" if last and result.code >= 0 else ""
     text = f"the native runner {describe_exit(result.code)}{at}{told}"
-    return RunFailure("crash", stage, text, log=log)
+    # A fault of its own would have left a record: these come from elsewhere.
+    killed = result.code in (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGHUP, -signal.SIGINT)
+    return RunFailure("device" if killed else "crash", stage, text, log=log)
 
 
 def _running(record: FailureRecord, method: PteMethod) -> tuple[str, int | None]:

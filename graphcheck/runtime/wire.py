@@ -14,6 +14,7 @@ from graphcheck.graph.pte import PteInstruction, PteMethod
 from graphcheck.runtime.types import ArrayInput, Evaluation, StepRecord, TensorData, TrainRequest
 
 __all__ = [
+    "REQUEST_MAGIC",
     "DumpRecord",
     "FailureRecord",
     "Finding",
@@ -25,7 +26,7 @@ __all__ = [
     "take_record",
 ]
 
-_REQUEST_MAGIC = b"GCREQ002"
+REQUEST_MAGIC = b"GCREQ002"
 _TRACE_MAGIC = b"GCTRC002"
 _FILLS = {"zero": 0, "nan": 1, "junk": 2}
 _OPTIMIZERS = {"none": 0, "sgd": 1, "adam": 2, "adamw": 3}
@@ -87,7 +88,7 @@ def encode_request(
     inputs = _tensor_inputs(method)
     _check(request, method, inputs)
     out = _Writer()
-    out.parts.append(_REQUEST_MAGIC)
+    out.parts.append(REQUEST_MAGIC)
     out.text(str(request.program))
     out.text(request.method)
     out.put("I", len(request.kernel_libraries))
