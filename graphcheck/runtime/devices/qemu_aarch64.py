@@ -18,7 +18,7 @@ from graphcheck.runtime.platforms import libraries_for
 from graphcheck.runtime.toolchain import find_cross_compiler, native_machine
 from graphcheck.runtime.types import Trace, TrainRequest
 
-__all__ = ["DEVICE", "QemuDevice"]
+__all__ = ["DEVICE", "QemuDevice", "started"]
 
 _MACHINE = "aarch64"
 _EMULATORS = ("qemu-aarch64", "qemu-aarch64-static")
@@ -37,14 +37,7 @@ class QemuDevice:
 
     def train(self, request: TrainRequest) -> Trace:
         """See `graphcheck.runtime.devices.interface.Device.train`."""
-        if native_machine() == _MACHINE:
-            raise DeviceError(
-                "this machine is arm64 itself: nothing is to be emulated", "Use --on host."
-            )
-        emulator = _emulator()
-        find_cross_compiler(_MACHINE)
-        libraries = libraries_for(_MACHINE)
-        prefix = _started(emulator, libraries)
+        prefix, libraries = started()
         runner = build_runner(libraries, _MACHINE, prefix)
         return train_with(
             lambda job: run_here((*prefix, str(runner)), job), request, f"{self.name} {runner}"
@@ -54,16 +47,15 @@ class QemuDevice:
 DEVICE = QemuDevice()
 
 
-def _emulator() -> str:
-    for name in _EMULATORS:
-        path = shutil.which(name)
-        if path is not None:
-            return path
-    raise DeviceError("qemu-aarch64 is not installed", "apt install qemu-user, or --on host")
+def started() -> tuple[tuple[str, ...], RuntimeLibraries]:
+    """The words that start an arm64 program here, and the runtime for it.
 
-
-def _started(emulator: str, libraries: RuntimeLibraries) -> tuple[str, ...]:
-    """The emulator with the arm64 system's libraries: those that came with the cross compiler."""
+    Raises DeviceError with what is missing and where to get it.
+    """
+    if native_machine() == _MACHINE:
+        raise DeviceError("this machine is arm64 itself: nothing is to be emulated", "--on host")
+    emulator = _emulator()
+    find_cross_compiler(_MACHINE)
     root = os.environ.get("QEMU_LD_PREFIX") or f"/usr/{_MACHINE}-linux-gnu"
     if not (Path(root) / "lib" / "ld-linux-aarch64.so.1").exists():
         raise DeviceError(
@@ -71,5 +63,15 @@ def _started(emulator: str, libraries: RuntimeLibraries) -> tuple[str, ...]:
             "apt install libc6-arm64-cross libstdc++6-arm64-cross, or set QEMU_LD_PREFIX to the "
             "root of an arm64 system.",
         )
+    libraries = libraries_for(_MACHINE)
     folders = [str(libraries.library_dir), *(f"{root}/{name}" for name in _LIBRARY_FOLDERS)]
-    return (emulator, "-L", root, "-E", f"LD_LIBRARY_PATH={':'.join(folders)}")
+    prefix = (emulator, "-L", root, "-E", f"LD_LIBRARY_PATH={':'.join(folders)}")
+    return prefix, libraries
+
+
+def _emulator() -> str:
+    for name in _EMULATORS:
+        path = shutil.which(name)
+        if path is not None:
+            return path
+    raise DeviceError("qemu-aarch64 is not installed", "apt install qemu-user, or --on host")
