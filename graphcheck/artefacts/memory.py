@@ -109,7 +109,7 @@ def _modules(method: PteMethod, reached: Reached) -> list[str]:
 
 
 def _lives(method: PteMethod, reached: Reached) -> list[Life]:
-    """Of every planned tensor. State and inputs live from start to end, outputs until the end."""
+    """Of every planned tensor. State lives all the time, inputs from the start, outputs to the end."""
     end = max(len(method.instructions) - 1, 0)
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -137,12 +137,15 @@ def _lives(method: PteMethod, reached: Reached) -> list[Life]:
             continue
         index = value.index
         kind = kinds.get(index) or kinds.get(base(index), "activation")
-        whole = loops or kind in ("weight", "buffer", "input")
+        # The plan reuses the memory of an input once nobody looks at it any more.
+        whole = loops or kind in ("weight", "buffer")
+        given = index in method.inputs
         stays = whole or index in method.outputs
-        if index not in first and not stays:
+        if index not in first and not stays and not given:
             continue
-        start = 0 if whole else first.get(index, 0)
-        lives.append(Life(value, start, end if stays else last[index], kind, made.get(index, -1)))
+        start = 0 if whole or given else first.get(index, 0)
+        finish = end if stays else last.get(index, 0)
+        lives.append(Life(value, start, finish, kind, made.get(index, -1)))
     return lives
 
 

@@ -32,9 +32,10 @@ class MethodMemory:
 
     `arena` is planned memory as the file has it, `constants` what is read from the file beside.
     `curve` is what is in use at each instruction, views counted once; `peak` its largest value, at
-    instruction `peak_at`, which calls `peak_op` for `peak_module`. Weights, buffers and inputs are
-    there all the time; `gradients` is what all of them take together; `at_peak` says what the peak
-    is made of, by kind. `loss_at` is the instruction that makes the loss, -1 for none.
+    instruction `peak_at`, which calls `peak_op` for `peak_module`. Weights and buffers are there
+    all the time, inputs until they are used up; `gradients` is what all of them take together;
+    `at_peak` says what the peak is made of, by kind. `loss_at` is the instruction that makes the
+    loss, -1 for none.
     """
 
     method: str
