@@ -327,7 +327,12 @@ def validate_task(request: dict[str, Any]) -> Verdict:
 
     options = msgspec.convert(request, ValidateOptions)
     _check_libraries(options.kernel_libraries)
-    return validate_workload(_load(options), options)
+    workload = _load(options)
+    if options.data:
+        from graphcheck.workload.data import with_data
+
+        workload = with_data(workload, options.data, options.steps)
+    return validate_workload(workload, options)
 
 
 def export_task(request: dict[str, Any]) -> ExportResult:

@@ -1,0 +1,149 @@
+"""`--data`: files and loaders become batches, or one sentence says why not."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy
+import pytest
+
+from graphcheck.errors import ModelError, UsageError
+from graphcheck.workload.data import with_data
+
+
+@pytest.fixture(scope="module")
+def workload():
+    """A model of float32[4, 3] with labels int64[4], and the loss around it."""
+    import torch
+
+    from graphcheck.workload.load import from_module
+
+    torch.manual_seed(0)
+    x, y = torch.randn(4, 3), torch.tensor([0, 1, 0, 1])
+    return from_module(torch.nn.Linear(3, 2), (x,), loss="cross_entropy", targets=y)
+
+
+def samples(count):
+    generator = numpy.random.default_rng(1)
+    x = generator.normal(size=(count, 3)).astype(numpy.float32)
+    return x, generator.integers(0, 2, count)
+
+
+def test_a_file_is_cut_into_batches(workload, tmp_path):
+    x, y = samples(11)
+    numpy.savez(tmp_path / "d.npz", target=y, input=x)
+    found = with_data(workload, str(tmp_path / "d.npz"), 9)
+    assert len(found.batches) == 2
+    (got_x, got_y), kwargs = found.batches[1]
+    assert numpy.array_equal(got_x.numpy(), x[4:8])
+    assert numpy.array_equal(got_y.numpy(), y[4:8])
+    assert kwargs == {}
+    assert found.guesses[-1] == (
+        f"--data: the last 3 of 11 samples of {tmp_path}/d.npz fill no batch and are left out."
+    )
+    assert len(with_data(workload, str(tmp_path / "d.npz"), 1).batches) == 1
+
+
+def test_arrays_without_names_are_in_order(workload, tmp_path):
+    x, y = samples(4)
+    numpy.savez(tmp_path / "d.npz", x, y)
+    ((got_x, got_y), _) = with_data(workload, str(tmp_path / "d.npz"), 5).batches[0]
+    assert numpy.array_equal(got_x.numpy(), x)
+    assert numpy.array_equal(got_y.numpy(), y)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"input": (4, 3), "labels": (4,)}, " has input, labels; forward takes 2: input, target."),
+        ({"arr_0": (4, 3)}, " has 1 arrays, forward takes 2: input, target."),
+        ({}, " has 0 arrays, forward takes 2: input, target."),
+        (
+            {"input": (3, 4), "target": (4,)},
+            ": input is float32[3, 4], the model takes float32[N, 3].",
+        ),
+        ({"input": (8, 3), "target": (4,)}, ": target has 4 samples, input has 8."),
+        (
+            {"input": (2, 3), "target": (2,)},
+            " has 2 samples, fewer than the 4 of the example's batch.",
+        ),
+    ],
+)
+def test_files_that_do_not_fit(workload, tmp_path, arrays, message):
+    path = tmp_path / "d.npz"
+    kinds = {"input": numpy.float32, "arr_0": numpy.float32}
+    numpy.savez(path, **{n: numpy.zeros(s, kinds.get(n, numpy.int64)) for n, s in arrays.items()})
+    with pytest.raises(UsageError) as caught:
+        with_data(workload, str(path), 5)
+    assert caught.value.message == f"--data {path}{message}"
+
+
+def test_other_dtypes_of_the_same_size_are_refused(workload, tmp_path):
+    x, y = samples(4)
+    numpy.savez(tmp_path / "d.npz", x, y.astype(numpy.float64))
+    with pytest.raises(UsageError, match=r"target is float64\[4\], the model takes int64\[N\]"):
+        with_data(workload, str(tmp_path / "d.npz"), 5)
+
+
+def test_files_that_cannot_be_read(workload, tmp_path):
+    with pytest.raises(UsageError, match="there is no such file"):
+        with_data(workload, str(tmp_path / "none.npz"), 5)
+    (tmp_path / "text.npz").write_text("no archive")
+    with pytest.raises(UsageError, match="cannot be read"):
+        with_data(workload, str(tmp_path / "text.npz"), 5)
+    with pytest.raises(UsageError, match=r"neither an \.npz file nor module:loader"):
+        with_data(workload, "data.csv", 5)
+
+
+@pytest.fixture
+def loaders(tmp_path, monkeypatch):
+    (tmp_path / "some_loaders.py").write_text(
+        "import numpy, torch\n"
+        "x, y = torch.ones(11, 3), torch.zeros(11, dtype=torch.int64)\n"
+        "def cut(n): return [(x[i:i + n], y[i:i + n]) for i in range(0, 11, n)]\n"
+        "def loader(): return iter(cut(4))\n"
+        "def endless():\n"
+        "    while True: yield {'target': y[:4], 'input': x[:4]}\n"
+        "turned = [(x[:4].t().contiguous(), y[:4])]\n"
+        "short = [(x[:2], y[:2])]\n"
+        "number = 3\n"
+        "def broken(): raise RuntimeError('no disk')\n"
+        "none = []\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "some_loaders", raising=False)
+
+
+def test_a_loader_gives_batches(workload, loaders):
+    found = with_data(workload, "some_loaders:loader", 20)
+    assert [batch[0][0].shape[0] for batch in found.batches] == [4, 4]
+    assert found.guesses[-1] == (
+        "--data some_loaders:loader, batch 2 is smaller than the others and is left out."
+    )
+    assert len(with_data(workload, "some_loaders:endless", 3).batches) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("turned", UsageError, ", batch 0: input is float32[3, 4], the model takes float32[4, 3]."),
+        ("short", UsageError, ", batch 0: input is float32[2, 3], the model takes float32[4, 3]."),
+        ("number", UsageError, " is a int, not an iterable of batches."),
+        ("none", UsageError, " gives no batch."),
+        (
+            "broken",
+            ModelError,
+            " failed: RuntimeError: no disk (some_loaders.py:10 `def broken(): "
+            "raise RuntimeError('no disk')`).",
+        ),
+        (
+            "absent",
+            ModelError,
+            " failed: AttributeError: module 'some_loaders' has no attribute 'absent'.",
+        ),
+    ],
+)
+def test_loaders_that_do_not_fit(workload, loaders, name, kind, message):
+    with pytest.raises(kind) as caught:
+        with_data(workload, f"some_loaders:{name}", 5)
+    assert caught.value.message == f"--data some_loaders:{name}{message}"
