@@ -51,7 +51,7 @@ MUTANT(expand_wrong_axis, "aten::expand_copy.out", "f2 f2", "squares",
   for (int64_t i = 0; i < call.count(3); ++i) call.data(3)[i] = call.data(0)[i % call.count(0)];
 }
 
-MUTANT(view_stale_tail, "aten::view_copy.out", "f01234 f01234", "pools",
+MUTANT(view_stale_tail, "aten::view_copy.out", "f01234 f01234", "squares",
        "dropped tail: copies whole groups of four entries only") {
   const std::vector<float> before = call.copy(2);
   call.run();
@@ -62,16 +62,17 @@ MUTANT(view_stale_tail, "aten::view_copy.out", "f01234 f01234", "pools",
 
 MUTANT(pad_top_for_bottom, "aten::constant_pad_nd.out", "f4 f4", "pools",
        "top and left for bottom and right") {
-  call.run();
+  // The backward of a pad is one with negative numbers; that is right here.
   const auto pad = call.arguments.integers(1);
-  if (pad.size() != 4 || pad[0] < 0 || pad[1] < 0 || pad[2] < 0 || pad[3] < 0) return;
+  const bool crops = pad[0] < 0 || pad[1] < 0 || pad[2] < 0 || pad[3] < 0;
+  const int64_t above = pad[crops ? 2 : 3], before = pad[crops ? 0 : 1];
   const int64_t height = call.size(0, 2), width = call.size(0, 3);
   const int64_t rows = call.size(3, 2), columns = call.size(3, 3);
   const auto value = static_cast<float>(call.arguments.number(2));
   for (int64_t p = 0; p < call.size(0, 0) * call.size(0, 1); ++p) {
     for (int64_t y = 0; y < rows; ++y) {
       for (int64_t x = 0; x < columns; ++x) {
-        const int64_t from_y = y - pad[3], from_x = x - pad[1];
+        const int64_t from_y = y - above, from_x = x - before;
         const bool inside = from_y >= 0 && from_y < height && from_x >= 0 && from_x < width;
         call.data(3)[(p * rows + y) * columns + x] =
             inside ? call.data(0)[(p * height + from_y) * width + from_x] : value;
