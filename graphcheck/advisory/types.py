@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Advisory", "ProbeResult"]
+__all__ = ["Advisory", "ProbeResult", "Verified"]
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was seen on a version when the advisory was written: `wrong` or `right`, by which
+    command (or "read in the source")."""
+
+    version: str
+    outcome: str
+    command: str
 
 
 @dataclass(frozen=True)
@@ -15,9 +25,10 @@ class Advisory:
 
     `id` is `GCA-YYYY-NNNN`. `ops` are the ATen names it concerns (`aten.native_dropout`), `when`
     further conditions on the call as data (the form of opset limits). `affected` is a version
-    range (PEP 440): the versions on which the fault was measured or reported, no more. `rule` is
-    the rule that reports it; `probe` the name of the probe that proves it, empty when the fault
-    cannot be probed.
+    range (PEP 440), from `events`: introduced, and fixed or last_affected. `rule` is the rule that
+    reports it; `probe` the name of the probe that proves it, empty when the fault cannot be probed.
+    `verified` is what was seen on each version, `patches` names those that mend it. `libraries`
+    are those whose own implementation has the fault; () those of the wheels that were measured.
 
     `concerns` is what in a graph the fault is about: `ops`, `mutated_buffers` or
     `half_parameters`. `says` goes on from the name of the op (`does not scale what it keeps`).
@@ -42,6 +53,25 @@ class Advisory:
     concerns: str = "ops"
     says: str = ""
     reduction: Mapping[str, Any] | None = None
+    aliases: tuple[str, ...] = ()
+    severity: str = "silently wrong"
+    events: tuple[tuple[str, str], ...] = ()
+    verified: tuple[Verified, ...] = ()
+    patches: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
+    reference_types: tuple[str, ...] = ()
+    published: str = ""
+    modified: str = ""
+
+    @property
+    def typed_references(self) -> tuple[tuple[str, str], ...]:
+        """The references with OSV's type of each."""
+        return tuple(zip(self.reference_types, self.references, strict=True))
+
+    def seen_on(self, version: str) -> Verified | None:
+        """What was seen on a version (a local label aside), None if it was not looked at."""
+        public = version.partition("+")[0]
+        return next((entry for entry in self.verified if entry.version == public), None)
 
 
 @dataclass(frozen=True)

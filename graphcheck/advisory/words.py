@@ -29,10 +29,16 @@ def describe(advisory: Advisory, result: ProbeResult | None = None, width: int =
     lines += _field(width, "kernels", ", ".join(advisory.kernels))
     lines += _field(width, "affected", f"executorch {advisory.affected or 'any version'}")
     lines += _field(width, "fixed in", advisory.fixed_in or "no release known")
+    for outcome in ("wrong", "right"):
+        versions = [entry.version for entry in advisory.verified if entry.outcome == outcome]
+        if versions:
+            lines += _field(width, f"measured {outcome}", ", ".join(versions))
     lines += _field(width, "reported by", advisory.rule)
     lines += _field(width, "on this machine", _machine(advisory, result))
     lines += _list(width, "evidence", advisory.evidence)
     lines += _list(width, "references", advisory.references)
+    if advisory.patches:
+        lines += _field(width, "patches", ", ".join(advisory.patches))
     lines += _list(width, "mends", (_mend(mend) for mend in advisory.mends))
     return "\n".join(lines)
 

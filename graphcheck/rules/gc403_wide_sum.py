@@ -18,7 +18,9 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
         if not is_wrong(advisory, context):
             continue
         dtype = _dtype(call)
-        if dtype == "int64":
+        if call.op != "aten.sum":
+            message = advisory.says
+        elif dtype == "int64":
             message = "adds up int64 in float32 over one dim: sums above 16777216 are inexact"
         else:
             message = f"adds up {dtype} in float32 over one dim: seven digits are left"
@@ -70,6 +72,8 @@ RULE = Rule(
         "In a model that trains in float64 it is a warning: its gradients have float32's digits. "
         "Otherwise it is a note: most integer sums are counts far below 2^24, and seven digits are "
         "those of a training in float32.\n"
+        "Other kernels give int64 or integers of both signs another result than PyTorch, and "
+        "numbers written in the model become float32 constants: notes, too.\n"
         "A float64 loss is a note of its own: it suggests a precision that the program does not "
         "have.\n"
         "What to do: sum over two dims (one of size 1), or train in float32."

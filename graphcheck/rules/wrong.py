@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from graphcheck.advisory.needed import applies, in_range
-from graphcheck.advisory.types import Advisory
+from graphcheck.advisory.types import Advisory, ProbeResult
 from graphcheck.graph.types import JointGraph, OpCall
 from graphcheck.opset.types import Grade
 from graphcheck.rules.interface import Context
@@ -17,6 +17,7 @@ __all__ = [
     "advised_calls",
     "advised_finding",
     "evidence_of",
+    "is_disagreement",
     "is_wrong",
     "severity_of",
     "standing",
@@ -50,15 +51,25 @@ def advised_calls(
 def standing(advisory: Advisory, context: Context) -> tuple[str, str]:
     """What is known of an advisory on this runtime, and the evidence in words.
 
-    `wrong` or `right` when its probe ran; otherwise `likely` (the version is in the affected
-    range), `fixed` (it is past the fix), or `unknown`.
+    `wrong` or `right` when its probe ran, or when another release was measured for the advisory;
+    otherwise `likely` (the version is in the affected range), `fixed` (it is past the fix), or
+    `unknown`.
     """
     result = context.probes.get(advisory.id)
     version = context.opset.version
+    if (foreign := _other_implementation(advisory, context)) is not None:
+        return foreign
     # A probe speaks of the installed runtime alone.
     elsewhere = result is not None and result.version and not _same(result.version, version)
     if result is not None and result.outcome in ("wrong", "right") and not elsewhere:
-        return result.outcome, f"{advisory.id}, measured here: {result.figure}"
+        told = f"{advisory.id}, measured here: {result.figure}"
+        if in_range(advisory, version) is not None and is_disagreement(advisory, result, version):
+            told += f" (its version range, {advisory.affected}, says otherwise; the probe counts)"
+        return result.outcome, told
+    seen = advisory.seen_on(version)
+    if elsewhere and seen is not None:
+        told = f"measured on executorch {seen.version} for this advisory, NOT on this machine"
+        return seen.outcome, f"{advisory.id}, {told}"
     inside = in_range(advisory, version)
     if inside is False:
         return "fixed", f"{advisory.id}: fixed in {advisory.fixed_in}"
@@ -70,6 +81,22 @@ def standing(advisory: Advisory, context: Context) -> tuple[str, str]:
     else:
         known = f"affected is {advisory.affected}, nothing is known of executorch {version}"
     return "likely" if inside else "unknown", f"{advisory.id}, NOT MEASURED here ({why}): {known}"
+
+
+def is_disagreement(advisory: Advisory, result: ProbeResult, version: str) -> bool:
+    """Whether a probe's answer is not what the version range says."""
+    return (result.outcome == "wrong") is not (in_range(advisory, version) is True)
+
+
+def _other_implementation(advisory: Advisory, context: Context) -> tuple[str, str] | None:
+    """What is known where the target has a portable kernel in place of the one measured."""
+    opset = context.opset
+    if not (opset.portable and opset.optimized.intersection(advisory.kernels)):
+        return None
+    told = f"{advisory.id}, NOT MEASURED: what was measured is the optimized library's kernel"
+    if "portable" in advisory.libraries and in_range(advisory, opset.version):
+        return "likely", f"{told}; the source of the portable one has the same fault"
+    return "unknown", f"{told}, and this build has the portable one"
 
 
 def _same(one: str, other: str) -> bool:

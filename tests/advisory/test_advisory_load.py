@@ -7,29 +7,47 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from graphcheck.advisory.load import advisory_by_id, all_advisories, load_advisory
 from graphcheck.advisory.needed import in_range
 from graphcheck.advisory.probes.interface import all_probes, probe_names
+from graphcheck.advisory.types import Verified
 from graphcheck.errors import UsageError
+from graphcheck.resources import patches_dir
 from graphcheck.rules.interface import rule_by_code
 
 GOOD = """\
 id: GCA-2026-0099
-title: Halves are doubled
+published: "2026-11-29T00:00:00Z"
+modified: "2026-11-30T00:00:00Z"
+summary: Halves are doubled
+details: >-
+  It doubles
+  them.
+affected:
+- package: {ecosystem: PyPI, name: executorch}
+  ranges:
+  - type: ECOSYSTEM
+    events:
+    - introduced: "1.0"
+    - fixed: "2.0"
+references:
+- {type: FIX, url: "https://example.org/1"}
+severity: silently wrong
 says: doubles halves
 ops: [aten.half]
 kernels: ["aten::half.out"]
-affected: ">=1.0,<2.0"
 rule: GC301
 probe: max_pool2d_backward
-what: >-
-  It doubles
-  them.
 consequence: Wrong.
 evidence: [seen]
+verified:
+- command: look
+  wrong: ["1.5.1"]
+  right: ["2.0", "0.9"]
 mends:
-  - {kind: rewrite, name: a, description: b, exact: true}
+- {kind: rewrite, name: a, description: b, exact: true}
 """
 
 
@@ -47,6 +65,8 @@ def test_every_advisory_is_complete() -> None:
         assert rule_by_code(advisory.rule) is not None, advisory.id
         assert advisory.evidence, advisory.id
         assert advisory.mends, advisory.id
+        assert advisory.verified, advisory.id
+        assert advisory.severity, advisory.id
         # What goes on from the name of an op must be there when an op is named.
         assert bool(advisory.says) == bool(advisory.ops), advisory.id
 
@@ -54,6 +74,15 @@ def test_every_advisory_is_complete() -> None:
 def test_every_probe_belongs_to_an_advisory_and_every_advisory_has_one() -> None:
     assert {a.probe for a in all_advisories()} == set(probe_names())
     assert set(all_probes()) == set(probe_names())
+
+
+def test_the_patches_named_are_those_that_say_they_mend_it() -> None:
+    by_advisory: dict[str, set[str]] = {}
+    for path in patches_dir().glob("*/patch.yaml"):
+        patch = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for advisory in patch["advisories"]:
+            by_advisory.setdefault(advisory, set()).add(patch["id"])
+    assert {a.id: set(a.patches) for a in all_advisories() if a.patches} == by_advisory
 
 
 def test_an_advisory_is_found_by_its_id_in_any_case() -> None:
@@ -66,6 +95,13 @@ def test_an_advisory_is_found_by_its_id_in_any_case() -> None:
 def test_a_good_file_is_read(tmp_path: Path) -> None:
     advisory = load_advisory(write(tmp_path, GOOD))
     assert advisory.what == "It doubles them."
+    assert advisory.affected == ">=1.0,<2.0"
+    assert advisory.fixed_in == "2.0"
+    assert advisory.references == ("https://example.org/1",)
+    seen = {(entry.version, entry.outcome) for entry in advisory.verified}
+    assert seen == {("0.9", "right"), ("1.5.1", "wrong"), ("2.0", "right")}
+    assert advisory.seen_on("1.5.1+cpu") == Verified("1.5.1", "wrong", "look")
+    assert advisory.seen_on("1.4.1") is None
     assert advisory.mends == (
         {"kind": "rewrite", "name": "a", "description": "b", "exact": True, "command": ""},
     )
@@ -74,8 +110,8 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (("title:", "titel:"), "Object contains unknown field `titel`"),
-        (("title: Halves are doubled\n", ""), "Object missing required field `title`"),
+        (("summary:", "sumary:"), "Object contains unknown field `sumary`"),
+        (("summary: Halves are doubled\n", ""), "Object missing required field `summary`"),
         (("[seen]", "seen"), "Expected `array`, got `str` - at `$.evidence`"),
         (("kind: rewrite", "kind: hope"), "Invalid enum value 'hope' - at `$.mends[0].kind`"),
         (("exact: true", "exact: 1"), "Expected `bool`, got `int` - at `$.mends[0].exact`"),
@@ -83,7 +119,28 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
             ("id: GCA-2026-0099", "id: GCA-2026-0098"),
             "its id is 'GCA-2026-0098', which must be the name of the file",
         ),
-        (('">=1.0,<2.0"', '"about 1"'), "affected: 'about 1' is no version range"),
+        (('introduced: "1.0"', 'introduced: "about 1"'), "affected: 'about 1' is no version"),
+        (('fixed: "2.0"', 'fixed: "0.5"'), "affected: it ends with 0.5, before it begins"),
+        (
+            ('    - introduced: "1.0"\n', ""),
+            "affected: one range with introduced, and fixed or last_affected, is needed",
+        ),
+        (
+            ('- fixed: "2.0"', '- mended: "2.0"'),
+            "Invalid enum value 'mended' - at `key` in `$.affected[0].ranges[0].events[1]`",
+        ),
+        (
+            ("name: executorch", "name: torch"),
+            "Invalid enum value 'torch' - at `$.affected[0].package.name`",
+        ),
+        (
+            ('wrong: ["1.5.1"]', 'wrong: ["1.5.1", "2.1"]'),
+            "verified: 2.1 was seen wrong, which the range >=1.0,<2.0 contradicts",
+        ),
+        (
+            ('right: ["2.0", "0.9"]', 'right: ["1.2"]'),
+            "verified: 1.2 was seen right, which the range >=1.0,<2.0 contradicts",
+        ),
         (
             ("ops: [aten.half]\n", ""),
             "it must name the ops it concerns, or say what else it concerns",
@@ -141,7 +198,7 @@ def test_version_ranges_are_hints() -> None:
 
 
 def test_a_fixed_version_is_not_affected(tmp_path: Path) -> None:
-    advisory = load_advisory(write(tmp_path, GOOD + 'fixed_in: "2.0"\n'))
+    advisory = load_advisory(write(tmp_path, GOOD))
     assert in_range(advisory, "2.1") is False
     assert in_range(advisory, "1.9") is True
     assert in_range(advisory, "0.9") is None

@@ -78,6 +78,37 @@ def test_a_new_wheel(tmp_path: Path) -> None:
     assert opset.source == "the wheel executorch-1.5.1.whl"
 
 
+def test_libraries_of_a_wheel(tmp_path: Path) -> None:
+    functions = (
+        b"_ZN5torch8executor6native11opt_add_outERN\0_ZN5torch8executor6native13opt_where_outE\0"
+    )
+    names = b"\0aten::add.out\0aten::where.self_out\0aten::mm\0"
+    quantized = b"\0quantized_decomposed::add.out\0quantized_decomposed::half.out\0"
+    files = {
+        "executorch/extension/pybindings/_portable_lib.so": names + functions,
+        "executorch/kernels/quantized/libquantized_ops_aot_lib.so": quantized,
+        "executorch/kernels/quantized/quantized.yaml": b"- func: quantized_decomposed::add.out(",
+        "executorch/kernels/portable/functions.yaml": b"- op: add.out\n",
+        "executorch/version.py": b"git_version: Optional[str] = '" + b"0a" * 20 + b"'\n",
+    }
+    opset = generate(wheel(tmp_path / "a.whl", files))
+    assert opset.optimized == {"aten::add.out", "aten::where.self_out"}
+    assert opset.optimized_only == {"aten::where.self_out"}
+    assert opset.quantized == {"quantized_decomposed::add.out"}
+    assert opset.commit == "0a" * 20
+    del files["executorch/kernels/portable/functions.yaml"]
+    assert generate(wheel(tmp_path / "b.whl", files)).optimized_only == frozenset()
+    files["executorch/extension/pybindings/_portable_lib.so"] = (
+        names + b"_ZN5torch8executor6native11opt_new_outERN\0"
+    )
+    with pytest.raises(UsageError) as caught:
+        generate(wheel(tmp_path / "c.whl", files))
+    assert caught.value.message == (
+        f"{tmp_path / 'c.whl'} has optimized kernels that belong to no registered name: "
+        "opt_new_out."
+    )
+
+
 def test_an_old_wheel_has_names_in_the_extension_only(tmp_path: Path) -> None:
     path = wheel(
         tmp_path / "old.whl",
