@@ -72,7 +72,9 @@ def _next_command(target: str, findings: Iterable[Finding]) -> str:
     frozen = dict.fromkeys(f.module for f in bad if f.code == "GC503" and f.module)
     mendable = any(m.exact and m.kind in ("rewrite", "layout") for f in bad for m in f.mends)
     if mendable or frozen:
-        name = re.split(r"[:.]", os.path.basename(target.removesuffix(".py")))[-1]
+        name = re.split(r"[:.]", os.path.basename(target.removesuffix(".py").removesuffix(".pt2")))[
+            -1
+        ]
         freeze = "".join(f" --freeze {shlex.quote(module)}" for module in frozen)
         return f"graphcheck export {target} -o {name or 'model'}.pte{freeze}"
     return f"graphcheck validate {target}"
@@ -95,7 +97,17 @@ def consult(graph: JointGraph, opset: Opset) -> tuple[Context, tuple[NotChecked,
     context = Context(
         opset=opset, advisories=tuple(advisories), probes=probes, library_probes=measured
     )
-    return context, tuple(_unproven(advisories, probes))
+    return context, (*_elsewhere(opset), *_unproven(advisories, probes))
+
+
+def _elsewhere(opset: Opset) -> Iterable[NotChecked]:
+    """That the target is not the installed runtime, on which alone things are measured."""
+    from graphcheck.opset.load import elsewhere
+
+    why = elsewhere(opset)
+    if why:
+        build = f" with {opset.library}" if opset.build else ""
+        yield NotChecked(f"{opset.runtime} {opset.version}{build} itself", why)
 
 
 def _run_by_library(graph: JointGraph, opset: Opset) -> frozenset[str]:

@@ -109,7 +109,7 @@ def _modules(method: PteMethod, reached: Reached) -> list[str]:
 
 
 def _lives(method: PteMethod, reached: Reached) -> list[Life]:
-    """Of every planned tensor. State lives all the time, inputs from the start, outputs to the end."""
+    """Of every planned tensor. State lives all the time; inputs and outputs from or to the end."""
     end = max(len(method.instructions) - 1, 0)
     first: dict[int, int] = {}
     last: dict[int, int] = {}

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 from graphcheck.artefacts.views import view_bases
 from graphcheck.graph.pte import read_before_written
-from graphcheck.graph.pte_types import PteMethod, TrainingMetadata
+from graphcheck.graph.pte_types import PteInstruction, PteMethod, TrainingMetadata
+from graphcheck.graph.reach import SHAPE_ONLY
 
 __all__ = ["Reached", "reach"]
 
@@ -114,10 +115,22 @@ def _follow(method: PteMethod, base: Callable[[int], int], ends: dict[int, int])
                 mask = _all_of(ends)
             masks[instruction.index] = mask
             if mask:
-                for index in instruction.reads:
+                for index in _data_of(instruction):
                     for tensor in method.tensors(index) or (index,):
                         found[base(tensor)] = found.get(base(tensor), 0) | mask
     return masks
+
+
+def _data_of(instruction: PteInstruction) -> tuple[int, ...]:
+    """The values whose data the result depends on, not their shape alone."""
+    op = instruction.op.partition("::")[2].partition(".")[0]
+    if op not in SHAPE_ONLY:
+        return instruction.reads
+    positions = SHAPE_ONLY[op]
+    if positions is None:
+        return ()
+    shapes = {instruction.args[i] for i in positions if i < len(instruction.args)}
+    return tuple(index for index in instruction.reads if index not in shapes)
 
 
 def _all_of(ends: Mapping[int, int]) -> int:

@@ -15,7 +15,7 @@ from graphcheck.graph.facts import (
 from graphcheck.graph.layout import edge_strides
 from graphcheck.graph.provenance import Provenance, clean_module_path
 from graphcheck.graph.reach import Reach, reach_of_nodes
-from graphcheck.graph.trace import Traced, export, trace_joint
+from graphcheck.graph.trace import Traced, as_joint, export, trace_joint
 from graphcheck.graph.types import JointGraph, OpCall, TensorFact
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
@@ -48,6 +48,8 @@ def exported_program(workload: Workload, *, strict: bool = False) -> tuple[Any, 
     """
     from graphcheck.graph.diagnose import diagnose_export, worth_retrying
 
+    if workload.exported is not None:
+        return workload.exported, strict
     strict = strict or bool(tied_parameters(workload.module))
     progress("exporting the model")
     try:
@@ -65,6 +67,8 @@ def joint_program(exported: Any, workload: Workload, *, strict: bool) -> Traced:
     """The joint graph of an exported program. Raises ModelError."""
     from graphcheck.graph.diagnose import diagnose_joint
 
+    if workload.joint:
+        return as_joint(exported, strict=strict)
     progress("tracing the joint forward/backward graph")
     try:
         return trace_joint(exported, strict=strict)

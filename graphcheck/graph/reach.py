@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Reach", "reach_of_nodes"]
+__all__ = ["SHAPE_ONLY", "Reach", "reach_of_nodes"]
 
 
-# Arguments of which only the shape counts, by op; None stands for every argument.
-_SHAPE_ONLY: dict[str, tuple[int, ...] | None] = {
+SHAPE_ONLY: dict[str, tuple[int, ...] | None] = {
     **dict.fromkeys(
         (
             "empty_like",
@@ -34,6 +33,7 @@ _SHAPE_ONLY: dict[str, tuple[int, ...] | None] = {
     "max_pool2d_with_indices_backward": (1,),
     "max_pool3d_with_indices_backward": (1,),
 }
+"""Arguments of which only the shape counts, by op; None stands for every argument."""
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,9 @@ def reach_of_nodes(joint: Any, skip: frozenset[str]) -> dict[str, Reach]:
 def _only_shape(node: Any, user: Any) -> bool:
     """Whether `user` takes no more than the shape of `node`."""
     name = getattr(getattr(user.target, "overloadpacket", None), "__name__", "")
-    if name not in _SHAPE_ONLY:
+    if name not in SHAPE_ONLY:
         return False
-    positions = _SHAPE_ONLY[name]
+    positions = SHAPE_ONLY[name]
     if positions is None:
         return True
     return not any(

@@ -19,7 +19,7 @@ from typing import Any
 
 from graphcheck.workload.types import Workload
 
-__all__ = ["MARK", "Traced", "export", "provenance_kept", "trace_joint"]
+__all__ = ["MARK", "Traced", "as_joint", "export", "provenance_kept", "trace_joint"]
 
 MARK = "graphcheck"
 """Key in `node.meta["custom"]` that holds the name of the exported node."""
@@ -97,6 +97,29 @@ def trace_joint(exported: Any, *, strict: bool) -> Traced:
     # Parameters come first among the inputs, in the order of the signature.
     names = list(exported.graph_signature.parameters)
     return Traced(exported, joint, tuple(names[i] for i in sorted(holes) if i < len(names)), strict)
+
+
+def as_joint(program: Any, *, strict: bool) -> Traced:
+    """A program that somebody else made joint: what is only needed for gradients is backward.
+
+    It has no exported program to look modules up in, so each node stands for itself.
+    """
+    from torch.export.graph_signature import OutputKind
+
+    ends = {
+        spec.arg.name
+        for spec in program.graph_signature.output_specs
+        if spec.kind != OutputKind.GRADIENT_TO_PARAMETER and hasattr(spec.arg, "name")
+    }
+    forward: set[Any] = set()
+    for node in reversed(program.graph.nodes):
+        if node.name in ends or any(user in forward for user in node.users):
+            forward.add(node)
+        if node.op == "call_function":
+            node.meta["custom"] = {MARK: node.name}
+            if node not in forward:
+                node.meta["partitioner_tag"] = "is_backward"
+    return Traced(program, program, (), strict)
 
 
 @contextlib.contextmanager

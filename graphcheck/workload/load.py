@@ -103,6 +103,8 @@ def _source_file(module: Any) -> str:
 def _assemble(loaded: Loaded, request: WorkloadRequest, specs: tuple[InputSpec, ...]) -> Workload:
     module = loaded.module
     guesses = list(loaded.guesses)
+    if loaded.joint:
+        return _joint(loaded, request)
     inputs, kwargs = example_inputs(loaded, specs, request.seed, guesses)
     check_binding(module, inputs, kwargs)
     _initialise_lazy(loaded, inputs, kwargs, guesses)
@@ -122,6 +124,33 @@ def _assemble(loaded: Loaded, request: WorkloadRequest, specs: tuple[InputSpec, 
         root_type=type(module).__name__,
         target=request.target,
         file=loaded.file,
+        exported=_as_it_is(loaded, request) if wrapped is module else None,
+    )
+
+
+def _as_it_is(loaded: Loaded, request: WorkloadRequest) -> Any:
+    """The exported program of the target, unless it is to be traced with other inputs."""
+    return None if request.inputs or request.dynamic_batch else loaded.exported
+
+
+def _joint(loaded: Loaded, request: WorkloadRequest) -> Workload:
+    """A program with its backward pass takes no loss and no other inputs."""
+    for option, value in (("--loss", request.loss), ("--input", request.inputs)):
+        if value:
+            raise UsageError(
+                f"{option} cannot be used: {request.target} has its loss and gradients already.",
+                "Give the model, or its forward program.",
+            )
+    inputs, kwargs = loaded.inputs
+    return Workload(
+        module=loaded.module,
+        inputs=tuple(inputs),
+        kwargs=dict(kwargs),
+        guesses=loaded.guesses,
+        root_type=type(loaded.module).__name__,
+        target=request.target,
+        exported=loaded.exported,
+        joint=True,
     )
 
 

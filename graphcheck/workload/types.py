@@ -18,7 +18,8 @@ class Workload:
     `guesses` are sentences on what was not said by the user and had to be assumed.
     `root_type` is the class name of the user's module; `file` the user's source file, if any.
     `batches` are sets of arguments to train on in turn, each (positional, by name); () trains on
-    the example inputs alone.
+    the example inputs alone. `exported` is the exported program to take instead of exporting
+    `module`; with `joint` it has its backward pass already.
     """
 
     module: Any
@@ -31,3 +32,5 @@ class Workload:
     file: str = ""
     guesses: tuple[str, ...] = ()
     batches: tuple[tuple[tuple[Any, ...], dict[str, Any]], ...] = ()
+    exported: Any = None
+    joint: bool = False

@@ -28,7 +28,8 @@ class Loaded:
     (main) prediction for given inputs, where the target knows it without a run.
     `trained_with` is the name of the loss such a model is usually trained with, and `sequence`
     whether a list it returns is a series of ever better estimates of one thing.
-    `folder` is where the user's own code lives.
+    `folder` is where the user's own code lives. `exported` is the exported program that the target
+    is, instead of a module that is to be exported; `joint` whether it has the backward pass.
     """
 
     module: Any
@@ -42,6 +43,8 @@ class Loaded:
     prediction_shape: Callable[[tuple[Any, ...]], tuple[int, ...]] | None = None
     trained_with: str = ""
     sequence: bool = False
+    exported: Any = None
+    joint: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def _split(target: str) -> tuple[str, str | None]:
 
 
 def _matches(target: str) -> bool:
-    if target.startswith("torchvision:"):
+    if target.startswith("torchvision:") or target.lower().endswith((".pt2", ".pte")):
         return False
     path, _ = _split(target)
     return path.endswith(".py") or "/" in path or os.sep in path or os.path.exists(path)
