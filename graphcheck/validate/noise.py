@@ -3,7 +3,8 @@
 Two correct kernels for one op differ by their order of summation. The difference is a random walk
 of rounding errors: one rounding of the unit `u` (half the machine epsilon) per term, on partial
 sums of the size of the terms. So a sum of K terms is off by about u * (sum of |terms| + sqrt(K) *
-|sum|), and any other op by about u * |result|. `RoundingNoise` adds exactly that to the result of
+|sum|), and any other op by about u * |result|, or by u times the terms that cancel inside it
+(`validate.cancelling`). `RoundingNoise` adds exactly that to the result of
 every op of a forward and backward pass, `AMPLITUDE` times as strong and with random signs; what
 then changes in the loss and in each gradient is the tolerance for another implementation.
 
@@ -20,6 +21,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import Any
+
+from graphcheck.validate.cancelling import terms
 
 __all__ = ["AMPLITUDE", "EXACT", "LINEAR", "lengths", "noise_mode", "op_name", "unit"]
 
@@ -164,6 +167,9 @@ def noise_mode(sign: int, seed: int, amplitude: float = AMPLITUDE) -> Any:
             bounds = _bounds(func, args, kwargs)
             results = func(*args, **kwargs)
             listed = results if isinstance(results, (tuple, list)) else (results,)
+            if bounds is None:
+                inside = terms(op_name(func), args, listed)
+                bounds = None if inside is None else (inside, *([None] * (len(listed) - 1)))
             counts = lengths(func, args, listed)
             for index, result in enumerate(listed):
                 if isinstance(result, torch.Tensor) and result.dtype.is_floating_point:

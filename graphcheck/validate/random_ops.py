@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,7 @@ from graphcheck.runtime.types import Trace
 from graphcheck.validate.compare import Comparison, shifted_names
 from graphcheck.validate.emitted import reached
 from graphcheck.validate.measure import LOSS
+from graphcheck.validate.noise import noise_mode
 from graphcheck.validate.oracle import Oracle
 from graphcheck.validate.types import Divergence, Shadow
 from graphcheck.validate.updates import Updates
@@ -101,27 +102,30 @@ class _Sum:
 
     deviation: float = 0.0
     variance: float = 0.0
+    rounding: float = 0.0
     steps: int = 0
-    broken: bool = False
 
-    def add(self, runtime: float, draws: list[float]) -> None:
+    def add(self, runtime: float, draws: list[float], rounding: float = 0.0) -> None:
         mean = math.fsum(draws) / len(draws)
         spread = math.fsum((draw - mean) ** 2 for draw in draws) / (len(draws) - 1)
         self.deviation += runtime - mean
         # The mean of the draws is itself uncertain.
         self.variance += spread * (1 + 1 / len(draws)) + 1e-10 * mean * mean
+        self.rounding += rounding
         self.steps += 1
 
     @property
     def score(self) -> float:
-        if self.deviation == 0:
+        excess = abs(self.deviation) - self.rounding
+        if excess <= 0:
             return 0.0
-        return abs(self.deviation) / math.sqrt(self.variance) if self.variance else math.inf
+        # A deviation that is NaN stays NaN.
+        return excess / math.sqrt(self.variance) if self.variance else math.inf
 
     @property
     def limit(self) -> float:
-        """What `LIMIT` deviations are, on average over the steps."""
-        return LIMIT * math.sqrt(self.variance) / max(1, self.steps)
+        """What rounding and `LIMIT` deviations are, on average over the steps."""
+        return (self.rounding + LIMIT * math.sqrt(self.variance)) / max(1, self.steps)
 
 
 @dataclass
@@ -130,8 +134,10 @@ class _Statistics:
 
     sums: dict[tuple[str, str], _Sum] = field(default_factory=dict)
 
-    def add(self, name: str, which: str, runtime: float, draws: list[float]) -> None:
-        self.sums.setdefault((name, which), _Sum()).add(runtime, draws)
+    def add(
+        self, name: str, which: str, runtime: float, draws: list[float], rounding: float = 0.0
+    ) -> None:
+        self.sums.setdefault((name, which), _Sum()).add(runtime, draws, rounding)
 
     def worst(self) -> tuple[str, str, _Sum] | None:
         """The statistic furthest out, if it is out."""
@@ -186,14 +192,15 @@ def compare_statistics(
             scatter.add(sample.gradients)
         result.eager_losses.append(math.fsum(losses) / len(losses))
         result.locked_steps = index + 1
-        statistics.add(LOSS, "value", record.loss, losses)
+        rounding = _rounding(oracle, index, scatter)
+        statistics.add(LOSS, "value", record.loss, losses, rounding[LOSS, "value"])
         gradients = {
             oracle.aliases[name]: array
             for name, array in record.gradients.items()
             if name in oracle.aliases
         }
         for name in scatter.direction:
-            scatter.compare(statistics, name, gradients.get(name))
+            scatter.compare(statistics, name, gradients.get(name), rounding)
         out = statistics.worst()
         if out is not None:
             result.first_locked = _divergence(index, out, prefix)
@@ -263,14 +270,30 @@ class _Scatter:
                 continue
             if self.seen == self.half:
                 self.size[name] = float((self.direction[name] ** 2).sum())
-            if self.size[name] > 0:
-                along = float((gradient * self.direction[name]).sum()) / self.size[name]
-                self.scales.setdefault(name, []).append(along)
-            if self.power[name] > 0:
-                self.powers.setdefault(name, []).append(power / self.power[name])
+            values = self.measure(name, gradient)
+            if "scale" in values:
+                self.scales.setdefault(name, []).append(values["scale"])
+            if "squared size" in values:
+                self.powers.setdefault(name, []).append(values["squared size"])
         self.seen += 1
 
-    def compare(self, statistics: _Statistics, name: str, runtime: Any) -> None:
+    def measure(self, name: str, gradient: Any) -> dict[str, float]:
+        """The statistics of one gradient; without one that would be divided by zero."""
+        values = {}
+        if self.size[name] > 0:
+            along = float((gradient * self.direction[name]).sum())
+            values["scale"] = along / self.size[name]
+        if self.power[name] > 0:
+            values["squared size"] = float((gradient * gradient).sum()) / self.power[name]
+        return values
+
+    def compare(
+        self,
+        statistics: _Statistics,
+        name: str,
+        runtime: Any,
+        rounding: Mapping[tuple[str, str], float],
+    ) -> None:
         """Add how far the runtime's gradient is from the draws."""
         import numpy
 
@@ -279,12 +302,35 @@ class _Scatter:
             statistics.add(name, "scale", math.inf, [1.0, 1.0])
             return
         got = numpy.asarray(runtime, dtype=numpy.float64)
-        if self.size[name] > 0:
-            along = float((got * direction).sum()) / self.size[name]
-            statistics.add(name, "scale", along, self.scales[name])
-        if self.power[name] > 0:
-            power = float((got * got).sum()) / self.power[name]
-            statistics.add(name, "squared size", power, self.powers[name])
+        for which, value in self.measure(name, got).items():
+            draws = self.scales[name] if which == "scale" else self.powers[name]
+            statistics.add(name, which, value, draws, rounding.get((name, which), 0.0))
+
+
+def _rounding(oracle: Oracle, index: int, scatter: _Scatter) -> dict[tuple[str, str], float]:
+    """How far rounding moves each statistic of a step while the draws stay the same.
+
+    Where chance hardly matters (a branch that is nearly zero is dropped), rounding is all there is.
+    """
+
+    def statistics(mode: AbstractContextManager[Any] | None) -> dict[tuple[str, str], float]:
+        step = oracle.step(index, mode=mode, keep_buffers=True)
+        values = {(LOSS, "value"): step.loss}
+        for name, gradient in step.gradients.items():
+            for which, value in scatter.measure(name, gradient).items():
+                values[name, which] = value
+        return values
+
+    around = oracle.around
+    oracle.around = lambda _: seeded(1_000_003 * index)
+    try:
+        still = statistics(None)
+        moved = [statistics(noise_mode(sign, index)) for sign in (1, -1)]
+    finally:
+        oracle.around = around
+    changes = {key: [abs(one[key] - value) for one in moved] for key, value in still.items()}
+    # A perturbed pass that overflows says nothing about rounding.
+    return {key: sum(c for c in change if math.isfinite(c)) for key, change in changes.items()}
 
 
 def _told(step: int, out: tuple[str, str, _Sum], prefix: str) -> str:
