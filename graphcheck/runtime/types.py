@@ -96,6 +96,7 @@ class TrainRequest:
     settings: OptimizerSettings = OptimizerSettings()
     keep: bool = False
     resume: bool = False
+    checked: bool = True
 
 
 @dataclass(frozen=True)

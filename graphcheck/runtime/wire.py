@@ -11,6 +11,7 @@ from typing import Any
 
 from graphcheck.errors import UsageError
 from graphcheck.graph.pte import PteInstruction, PteMethod
+from graphcheck.runtime.request import check_batches, check_request, tensor_inputs
 from graphcheck.runtime.types import ArrayInput, Evaluation, StepRecord, TensorData, TrainRequest
 
 __all__ = [
@@ -85,8 +86,8 @@ def encode_request(
 
     Raises UsageError for a request that does not fit the method.
     """
-    inputs = _tensor_inputs(method)
-    _check(request, method, inputs)
+    inputs = tensor_inputs(method)
+    check_request(request, method, inputs, _OPTIMIZERS, _FILLS)
     out = _Writer()
     out.parts.append(REQUEST_MAGIC)
     out.text(str(request.program))
@@ -108,9 +109,9 @@ def encode_request(
     _put_batches(out, request.batches)
     out.text(request.evaluation)
     out.numbers("I", request.evaluate_after)
-    places = _tensor_inputs(evaluation) if evaluation else ()
+    places = tensor_inputs(evaluation) if evaluation else ()
     if evaluation:
-        _check_batches(request.evaluation_batches, evaluation, places)
+        check_batches(request.evaluation_batches, evaluation, places)
     out.numbers("i", places)
     _put_batches(out, request.evaluation_batches)
     out.put("I", len(method.values))
@@ -121,41 +122,6 @@ def encode_request(
     for instruction in method.instructions:
         _put_instruction(out, instruction)
     return b"".join(out.parts)
-
-
-def _check(request: TrainRequest, method: PteMethod, inputs: tuple[int, ...]) -> None:
-    if request.optimizer not in _OPTIMIZERS:
-        known = ", ".join(sorted(_OPTIMIZERS))
-        raise UsageError(f"the runner has no optimizer {request.optimizer!r} (it has: {known})")
-    if request.fill not in _FILLS:
-        raise UsageError(f"no such fill: {request.fill!r} (there are: {', '.join(_FILLS)})")
-    if request.steps < 0 or not request.timeout > 0:
-        raise UsageError("steps must be 0 or more, and the time limit above 0")
-    if not request.batches and (request.steps or request.detect_stale):
-        raise UsageError("there is no batch to train on")
-    _check_batches(request.batches, method, inputs)
-
-
-def _check_batches(
-    batches: Sequence[tuple[ArrayInput, ...]], method: PteMethod, inputs: tuple[int, ...]
-) -> None:
-    for number, batch in enumerate(batches):
-        if len(batch) != len(inputs):
-            raise UsageError(
-                f"batch {number} has {len(batch)} arrays, "
-                f"method {method.name!r} takes {len(inputs)} tensors"
-            )
-        for position, array in zip(inputs, batch, strict=True):
-            value = method.values[method.inputs[position]]
-            if array.dtype != value.dtype or len(array.shape) != len(value.shape):
-                raise UsageError(
-                    f"input {position} of method {method.name!r} is {value.dtype}"
-                    f"{list(value.shape)}, batch {number} gives {array.dtype}{list(array.shape)}"
-                )
-
-
-def _tensor_inputs(method: PteMethod) -> tuple[int, ...]:
-    return tuple(i for i, v in enumerate(method.inputs) if method.values[v].kind == "tensor")
 
 
 def _put_batches(out: _Writer, batches: Sequence[tuple[ArrayInput, ...]]) -> None:

@@ -8,9 +8,10 @@ from graphcheck.errors import ModelError
 from graphcheck.runtime.types import ArrayInput
 from graphcheck.workload.types import Workload
 
-__all__ = ["array_input", "device_batches", "eager_batches"]
+__all__ = ["Batches", "array_input", "device_batches", "eager_batches"]
 
 Batch = tuple[tuple[Any, ...], dict[str, Any]]
+Batches = tuple[tuple[ArrayInput, ...], ...]
 
 
 def eager_batches(workload: Workload) -> tuple[Batch, ...]:

@@ -13,7 +13,6 @@ import tempfile
 import time
 from dataclasses import replace
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 
 from graphcheck.errors import ModelError, UsageError
@@ -21,9 +20,11 @@ from graphcheck.options import ValidateOptions
 from graphcheck.runtime.devices.interface import device
 from graphcheck.runtime.lower import Instruction, Lowered, lower
 from graphcheck.runtime.types import EVERY_STEP, Trace, TrainRequest
-from graphcheck.validate.batches import device_batches, eager_batches
+from graphcheck.validate.batches import Batches, device_batches, eager_batches
 from graphcheck.validate.compare import Comparison, compare
 from graphcheck.validate.devices import Attached, validate_on
+from graphcheck.validate.figures import installed_versions, overhead
+from graphcheck.validate.input_stage import with_inputs
 from graphcheck.validate.ladder import Ladder
 from graphcheck.validate.optimizer import settings_of, told_optimizer
 from graphcheck.validate.oracle import Oracle
@@ -76,7 +77,7 @@ def validate_workload(
     runs = [_Run(workload, options, one.train, one.stream) for one in attached]
     program = lowered or lower(workload, strict=options.strict)
     return validate_on(
-        attached, [partial(run.verdict, program) for run in runs], required=options.require
+        attached, [partial(run.with_inputs, program) for run in runs], required=options.require
     )
 
 
@@ -136,20 +137,32 @@ class _Run:
             self.ladder.failed("load", error.message)
             return self._not_run(error.message)
         with tempfile.TemporaryDirectory(prefix="graphcheck-") as folder:
-            program, weights = lowered.write(Path(folder))
-            request = TrainRequest(
-                program=program,
-                weights=weights,
-                batches=batches,
-                steps=self.options.steps,
-                learning_rate=self.options.learning_rate,
-                optimizer=self.options.optimizer,
-                settings=self.settings,
-                detect_stale=True,
-                kernel_libraries=tuple(Path(path) for path in self.options.kernel_libraries),
-                timeout=self.options.timeout,
-            )
-            return self._judge(request, lowered)
+            return self._judge(self.request(lowered, Path(folder), batches), lowered)
+
+    def request(self, lowered: Lowered, folder: Path, batches: Batches) -> TrainRequest:
+        """What the device is asked for, with the program written to `folder`."""
+        program, weights = lowered.write(folder)
+        return TrainRequest(
+            program=program,
+            weights=weights,
+            batches=batches,
+            steps=self.options.steps,
+            learning_rate=self.options.learning_rate,
+            optimizer=self.options.optimizer,
+            settings=self.settings,
+            detect_stale=True,
+            kernel_libraries=tuple(Path(path) for path in self.options.kernel_libraries),
+            timeout=self.options.timeout,
+        )
+
+    def with_inputs(self, lowered: Lowered) -> Verdict:
+        """The verdict, and after a right one what other inputs lead to."""
+        verdict = self.verdict(lowered)
+        if verdict.verdict not in ("match", "drift"):
+            return verdict
+        with tempfile.TemporaryDirectory(prefix="graphcheck-") as folder:
+            request = self.request(lowered, Path(folder), device_batches(self.workload))
+            return with_inputs(verdict, request, self.workload, self.train)
 
     def _not_run(self, reason: str, trace: Trace | None = None) -> Verdict:
         return self._answer("not run", reason, trace or Trace(), Comparison())
@@ -208,7 +221,7 @@ class _Run:
             self.ladder.skipped("compare", reason, compared)
             return self._not_run(reason, trace)
         self.notes += comparison.notes
-        self._overhead(trace, seconds, compared)
+        self.overhead = overhead(trace, seconds, compared)
         verdict, reason = told_verdict(
             comparison, trace, places, stale, self.options.steps, shadowed
         )
@@ -337,22 +350,6 @@ class _Run:
         again.eager_losses = comparison.eager_losses
         return again
 
-    def _overhead(self, trace: Trace, runtime_seconds: float, eager_seconds: float) -> None:
-        """What validating costs beside the bare steps of the runtime, in seconds."""
-        if not trace.steps:
-            return
-        bare = _median([record.seconds for record in trace.steps])
-        recording = _median([record.overhead_seconds for record in trace.steps])
-        in_steps = sum(record.seconds + record.overhead_seconds for record in trace.steps)
-        self.overhead = {
-            "bare step s": bare,
-            "recorded step s": bare + recording,
-            "detector and start s": max(0.0, runtime_seconds - in_steps),
-            "eager side s": eager_seconds,
-        }
-        if bare > 0:
-            self.overhead["recorded step, times the bare one"] = (bare + recording) / bare
-
     def _answer(
         self,
         verdict: str,
@@ -376,23 +373,9 @@ class _Run:
             stale_checked=trace.stale_checked,
             notes=tuple(dict.fromkeys([*self.workload.guesses, *self.notes])),
             overhead=self.overhead,
-            versions=_versions(),
+            versions=installed_versions(),
             free_compared=not (comparison.by_distribution or comparison.replayed),
             optimizer=told_optimizer(
                 self.options.optimizer, self.options.learning_rate, self.settings
             ),
         )
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in ("graphcheck", "torch", "executorch"):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    return found
-
-
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]

@@ -224,7 +224,7 @@ def test_batches_that_do_not_fit_are_refused(programs):
     with pytest.raises(UsageError) as caught:
         train(replace(case.request(), batches=(wrong,)))
     assert caught.value.message == (
-        "input 0 of method 'forward' is float32[16, 6], batch 0 gives int64[4, 6]"
+        "input 0 of method 'forward' is at most float32[16, 6], batch 0 gives int64[4, 6]"
     )
 
 
@@ -233,7 +233,7 @@ def test_a_batch_larger_than_the_bound_is_an_answer(programs):
     large = tuple(
         ArrayInput(a.dtype, (40, a.shape[1]), bytes(160 * a.shape[1])) for a in case.inputs
     )
-    failure = train(replace(case.request(), batches=(large,))).failure
+    failure = train(replace(case.request(), batches=(large,), checked=False)).failure
     assert failure.message.startswith(
         "input 0 does not fit the program: the runtime does not support this "
         "(error 0x10, NotSupported): "

@@ -13,6 +13,7 @@ import pytest
 from sshd import sshd
 
 from graphcheck.errors import DeviceError, UsageError
+from graphcheck.runtime.devices import job
 from graphcheck.runtime.devices.host import train
 from graphcheck.runtime.devices.interface import device
 
@@ -79,7 +80,8 @@ def test_libraries_are_sent_once(programs, sshd, board, monkeypatch):
     assert sent == [{"program.pte", "request"}]
 
 
-def test_a_result_is_kept_and_taken_again(programs, board, monkeypatch):
+def test_a_result_is_kept_and_taken_again(programs, board, monkeypatch, tmp_path):
+    monkeypatch.setattr(job, "cache_dir", lambda *_: tmp_path)
     request = programs["healthy"].request(steps=2, keep=True)
     first = board.train(request)
     with monkeypatch.context() as patch:

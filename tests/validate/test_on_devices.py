@@ -31,6 +31,8 @@ class Fake:
 
     def train(self, request):
         self.requests.append(request)
+        if not request.checked:
+            return Trace(failure=RunFailure("refused", "step 0", "input 0 does not fit"))
         trace = trained(load_model("pool_first"), request.steps, request.learning_rate, 1.0, 3)
         trace = replace(trace, peak_bytes=64 << 20, start_bytes=16 << 20, arena_bytes=1 << 20)
         return self.change(trace) if self.change else trace
