@@ -84,7 +84,7 @@ def with_default_verb(arguments: Sequence[str], verbs: Sequence[str]) -> list[st
     raise UsageError(
         f"`{first}` is neither a verb nor a target.",
         f"{guess}Verbs are {', '.join(verbs)}; a target is model.py, model.py:Net,"
-        " pkg.mod:factory, torchvision:resnet18.",
+        " pkg.mod:factory, torchvision:resnet18, model.pte, model.pt2.",
     )
 
 

@@ -18,7 +18,7 @@ from graphcheck.process import WorkerFailure
 _VERBS = [verb.name for verb in all_verbs()]
 _FORMS = (
     f"Verbs are {', '.join(_VERBS)}; a target is model.py, model.py:Net, pkg.mod:factory,"
-    " torchvision:resnet18."
+    " torchvision:resnet18, model.pte, model.pt2."
 )
 _BUG = (
     "This is a bug in graphcheck. Set GRAPHCHECK_TRACEBACK=1 and run the command again for the"

@@ -237,7 +237,10 @@ def test_targets_that_are_not_there(write, target, message, hint):
     assert caught.value.hint.startswith(hint)
 
 
-FORMS = "Give one of: `model.py` or `model.py:Net`, `pkg.mod:factory`, `torchvision:resnet18`."
+FORMS = (
+    "Give one of: `model.pt2`, `model.py` or `model.py:Net`, `model.pte`, `pkg.mod:factory`, "
+    "`torchvision:resnet18`."
+)
 
 
 @pytest.mark.parametrize(
