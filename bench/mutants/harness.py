@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE))
 from graphcheck.options import ValidateOptions  # noqa: E402
 from graphcheck.validate.types import Verdict  # noqa: E402
 
-__all__ = ["Mutant", "build", "lowered", "mutants", "validate"]
+__all__ = ["Mutant", "build", "build_mutants", "lowered", "mutants", "validate"]
 
 _TEXT = r'((?:"[^"]*"\s*)+)'
 _ENTRY = re.compile(
@@ -47,19 +47,30 @@ def mutants() -> tuple[Mutant, ...]:
     return tuple(found)
 
 
-def build(folder: Path) -> tuple[Path, Path]:
-    """The library of mutants, and that of the right kernels the models need, in this order.
+def build_mutants(folder: Path, files: tuple[str, ...] = ()) -> Path:
+    """The library of the mutants in these files (`windows`), of all by default.
 
     Raises DeviceError without a compiler or the runtime.
     """
-    from graphcheck.patch.library.build import build_library
     from graphcheck.runtime.libraries import find_libraries
     from graphcheck.runtime.toolchain import compile_library, find_compiler
 
-    faulty = folder / "libmutants.so"
-    if not faulty.is_file():
-        sources = sorted(HERE.glob("*.cpp"))
-        compile_library(find_compiler(), sources, faulty, find_libraries(), ["-Wall", "-Wextra"])
+    library = folder / "libmutants.so"
+    if not library.is_file():
+        sources = [
+            source
+            for source in sorted(HERE.glob("*.cpp"))
+            if not files or source.stem in (*files, "registry")
+        ]
+        compile_library(find_compiler(), sources, library, find_libraries(), ["-Wall", "-Wextra"])
+    return library
+
+
+def build(folder: Path) -> tuple[Path, Path]:
+    """The library of all mutants, and that of the right kernels the models need, in this order."""
+    from graphcheck.patch.library.build import build_library
+
+    faulty = build_mutants(folder)
     right = folder / "right"
     library = right / "libgraphcheck_kernels.so"
     if not library.is_file():

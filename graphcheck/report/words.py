@@ -153,6 +153,6 @@ def verdict_summary(verdict: Verdict) -> str:
 
 def verdict_next_command(verdict: Verdict, again: str = "") -> str:
     """What to type after this verdict, "" after a match; `again` as for `next_command`."""
-    if verdict.verdict == "match":
+    if verdict.verdict == "match" or verdict.reproducer:
         return ""
     return _repeated(f"graphcheck check {verdict.target}", verdict.target, again)

@@ -263,4 +263,6 @@ def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _verdict(folder: Path, verdict: str, reason: str, stage: Stage) -> Verdict:
-    return Verdict(target=str(folder), verdict=verdict, reason=reason, stages=(stage,))
+    return Verdict(
+        target=str(folder), verdict=verdict, reason=reason, stages=(stage,), reproducer=True
+    )

@@ -117,6 +117,8 @@ class Verdict:
     shadow_checked: bool = False
     wrong: tuple[WrongInstruction, ...] = ()
     """All instructions that shadow execution found wrong, in order of execution."""
+    reproducer: bool = False
+    """Whether this is about one instruction, run again from a reproducer."""
     shadow_instructions: int = 0
     """How many instructions shadow execution checked, counted once per step."""
     free_compared: bool = True

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -264,9 +265,16 @@ class Trace {
     head[0] = record.tag();
     const uint64_t size = record.payload().size();
     std::memcpy(head + 1, &size, 8);
-    if (!write_all(file_, head, sizeof(head)) || !write_all(file_, record.payload().data(), size)) {
-      throw WriteFailure(errno);
-    }
+    // The record of a time-out must not fall into the middle of this one.
+    sigset_t alarm, before;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    sigprocmask(SIG_BLOCK, &alarm, &before);
+    const bool written =
+        write_all(file_, head, sizeof(head)) && write_all(file_, record.payload().data(), size);
+    const int why = errno;
+    sigprocmask(SIG_SETMASK, &before, nullptr);
+    if (!written) throw WriteFailure(why);
   }
 
  private:

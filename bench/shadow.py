@@ -1,0 +1,126 @@
+"""False alarms, time and memory of shadow execution.
+
+    python bench/shadow.py alarms [--write] [MODEL.py ...]
+    python bench/shadow.py cost TARGET [--input SPEC] [--steps N]
+
+`alarms` exports each model (rewriting what the stock runtime has wrong or not at all) and proves it
+with every instruction run again in eager; a model that is right must have none that is wrong. The
+same for the stock lowering, where it runs: there only kernels known to be wrong may be named.
+`cost` runs `graphcheck validate` of a target with and without `--shadow`, each in a process of its
+own, and prints times and the peak memory of all its processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+MODELS = HERE.parent / "tests" / "models"
+_RESULTS = HERE / "results" / "shadow_alarms.md"
+
+
+def alarms(files: list[Path], *, write: bool) -> int:
+    from graphcheck.export.run import export_workload
+    from graphcheck.export.types import ExportOptions
+    from graphcheck.options import ValidateOptions
+    from graphcheck.validate.run import validate_workload
+    from graphcheck.workload.load import load
+    from graphcheck.workload.request import WorkloadRequest
+
+    rows, wrong = [], 0
+    for file in files:
+        line = [file.stem]
+        with tempfile.TemporaryDirectory() as folder:
+            output = str(Path(folder) / "model.pte")
+            for kind in ("exported", "stock"):
+                try:
+                    workload = load(WorkloadRequest(target=str(file)))
+                    if kind == "exported":
+                        options = ExportOptions(
+                            target=str(file), steps=3, shadow=True, output=output
+                        )
+                        result = export_workload(workload, options)
+                        verdict = result.verdict
+                        reason = result.failure
+                    else:
+                        stock = ValidateOptions(target=str(file), steps=3, shadow=True)
+                        verdict = validate_workload(workload, stock)
+                        reason = verdict.reason
+                except Exception as error:
+                    verdict, reason = None, f"{type(error).__name__}: {error}"
+                if verdict is None or not verdict.shadow_instructions:
+                    line += [f"not run: {' '.join(reason.split())[:90]}", "-", "-"]
+                    continue
+                ops = sorted({w.op for w in verdict.wrong})
+                notes = [n for n in verdict.notes if "NOT CHECKED" in n and "shadow" in n]
+                wrong += kind == "exported" and bool(ops)
+                told = ", ".join(ops) or "none"
+                line += [verdict.verdict, str(verdict.shadow_instructions), told]
+                for entry in verdict.wrong:
+                    print("   ", kind, entry, flush=True)
+                for note in notes:
+                    print("   ", note, flush=True)
+        rows.append("| " + " | ".join(line) + " |")
+        print(rows[-1], flush=True)
+    if write:
+        _RESULTS.write_text(
+            "# Shadow execution on right and wrong programs\n\n"
+            "Made by `python bench/shadow.py alarms --write`: three steps, every instruction of\n"
+            "the first and the last run again in eager. An exported program must have none wrong.\n"
+            "\n| model | exported | instructions | wrong | stock | instructions | wrong |\n"
+            "| --- | --- | --- | --- | --- | --- | --- |\n" + "\n".join(rows) + "\n"
+        )
+    return 1 if wrong else 0
+
+
+def cost(target: str, specs: list[str], steps: int) -> int:
+    print(f"{target} {' '.join(specs)}, {steps} steps")
+    times = {}
+    for extra in ([], ["--shadow"]):
+        command = [sys.executable, "-m", "graphcheck", "validate", target, "--steps", str(steps)]
+        command += [word for spec in specs for word in ("--input", spec)]
+        start = time.monotonic()
+        done = subprocess.run(
+            [*command, *extra, "--output-format", "json", "--timeout", "3000"],
+            capture_output=True,
+            text=True,
+        )
+        seconds = time.monotonic() - start
+        # Of all children so far: the second figure is that of the larger run.
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        verdict = json.loads(done.stdout)
+        stage = next(s for s in verdict["stages"] if s["name"] == "shadow")
+        times[bool(extra)] = seconds
+        told = f"{verdict['verdict']}; shadow {stage['outcome']} {stage['detail'][:80]}"
+        print(
+            f"{'with' if extra else 'without'} --shadow: {seconds:.1f} s, largest process "
+            f"{peak:.0f} MiB; {told}; shadow stage {stage['seconds']:.1f} s",
+            flush=True,
+        )
+    print(f"ratio {times[True] / times[False]:.2f}")
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=("alarms", "cost"))
+    parser.add_argument("targets", nargs="*")
+    parser.add_argument("--input", action="append", default=[])
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    if given.what == "cost":
+        return cost(given.targets[0], given.input, given.steps)
+    files = [Path(target) for target in given.targets] or sorted(MODELS.glob("*.py"))
+    return alarms(files, write=given.write)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
