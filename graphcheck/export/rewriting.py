@@ -64,7 +64,9 @@ def rewrite(
         )
     for _ in range(_ROUNDS):
         progress("rewriting the joint graph")
-        plan = Plan.of(state.findings, choice)
+        loss = state.graph.loss
+        wide = loss is not None and loss.dtype == "float64"
+        plan = Plan.of(state.findings, choice, wide=wide)
         done: list[Applied] = []
         traced = state.traced
         exported, forward = plan.rewrite_forward(traced.exported, traced.joint)
@@ -100,7 +102,11 @@ def _record(item: Applied, plan: Plan, state: Rewritten) -> tuple[Applied, str, 
     finding = plan.reasons.get(item.node)
     source = next((c.source for c in state.graph.calls if c.node == item.node), None)
     module = source.module if source else (finding.source.module if finding else "")
-    reason = f"{finding.code}: {finding.message}" if finding else "asked for with --rewrite"
+    if finding:
+        reason = f"{finding.code}: {finding.message}"
+    else:
+        widened = plan.wide and item.rewrite.widens
+        reason = "the loss is float64" if widened else "asked for with --rewrite"
     return item, module, reason
 
 

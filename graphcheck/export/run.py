@@ -26,7 +26,7 @@ from graphcheck.export.swap import swap_
 from graphcheck.export.types import Card, ExportOptions, ExportResult, RandomInput
 from graphcheck.graph.capture import exported_program, joint_program, trace
 from graphcheck.graph.precheck import precheck
-from graphcheck.graph.trace import Traced
+from graphcheck.graph.trace import Traced, kept_whole
 from graphcheck.opset.load import load, with_libraries
 from graphcheck.opset.types import Opset
 from graphcheck.rewrite.buffers import cumulative_average, initial_state_passes
@@ -60,15 +60,18 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
             raise problem
     workload, swaps = swap_(workload, options.swaps)
     frozen = freeze_(workload, options.freeze)
-    choice = Choice(options.rewrite, options.no_rewrite, options.prefer == "patch")
-    with cumulative_average():
-        traced = trace(workload)
-    state = look(traced, workload, opset)
-    layouts: tuple[str, ...] = ()
-    if wants_default_layout(state.findings):
-        workload, traced, layouts = _row_major(workload, traced)
-        state = look(traced, workload, opset) if layouts else state
-    rewritten = rewrite(state, workload, opset, choice)
+    choice = Choice(
+        options.rewrite, options.no_rewrite, options.prefer == "patch", opset.all_kernels
+    )
+    with kept_whole(choice.whole):
+        with cumulative_average():
+            traced = trace(workload)
+        state = look(traced, workload, opset)
+        layouts: tuple[str, ...] = ()
+        if wants_default_layout(state.findings):
+            workload, traced, layouts = _row_major(workload, traced)
+            state = look(traced, workload, opset) if layouts else state
+        rewritten = rewrite(state, workload, opset, choice)
     prediction = Prediction.of(workload) if options.with_inference else None
     inference = inference_method(prediction, opset, choice) if prediction else None
     draws: tuple[RandomInput, ...] = ()

@@ -13,13 +13,21 @@ learns which parameters get none, and lets the trace go on.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from graphcheck.workload.types import Workload
 
-__all__ = ["MARK", "Traced", "as_joint", "export", "provenance_kept", "trace_joint"]
+__all__ = [
+    "MARK",
+    "Traced",
+    "as_joint",
+    "export",
+    "kept_whole",
+    "provenance_kept",
+    "trace_joint",
+]
 
 MARK = "graphcheck"
 """Key in `node.meta["custom"]` that holds the name of the exported node."""
@@ -97,6 +105,26 @@ def trace_joint(exported: Any, *, strict: bool) -> Traced:
     # Parameters come first among the inputs, in the order of the signature.
     names = list(exported.graph_signature.parameters)
     return Traced(exported, joint, tuple(names[i] for i in sorted(holes) if i < len(names)), strict)
+
+
+@contextlib.contextmanager
+def kept_whole(ops: Collection[str]) -> Iterator[None]:
+    """Joint traces do not decompose these overloads (`aten.native_batch_norm_backward.default`)."""
+    import torch._decomp
+
+    original = torch._decomp.core_aten_decompositions
+    if not ops:
+        yield
+        return
+
+    def fewer() -> Any:
+        return {op: how for op, how in original().items() if str(op) not in ops}
+
+    torch._decomp.core_aten_decompositions = fewer
+    try:
+        yield
+    finally:
+        torch._decomp.core_aten_decompositions = original
 
 
 def as_joint(program: Any, *, strict: bool) -> Traced:

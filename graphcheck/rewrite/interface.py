@@ -27,6 +27,9 @@ class Rewrite:
     graph, "forward" for one that must be made before it is differentiated. `formula` states the
     mathematics, `source` where it comes from. `exact` is false only if rounding differs by more
     than the order of a sum. `memory` says in words how memory grows, empty if it does not.
+    `kernels` are registry names of a kernel library that the result needs: with any, the rewrite
+    is used only where such a library is at hand and preferred, and then before others. `widens`:
+    it keeps digits of float64 that the runtime drops, wherever a program's loss is float64.
     """
 
     name: str
@@ -38,11 +41,16 @@ class Rewrite:
     exact: bool = True
     memory: str = ""
     remark: str = ""
+    kernels: tuple[str, ...] = ()
+    widens: bool = False
 
 
 @lru_cache(maxsize=1)
 def all_rewrites() -> tuple[Rewrite, ...]:
-    """Every rewrite, by op then name. Raises ValueError on a doubled name."""
+    """Every rewrite, by op, those that need kernels first, then by name.
+
+    Raises ValueError on a doubled name.
+    """
     from graphcheck.rewrite import ops as package
 
     found: dict[str, Rewrite] = {}
@@ -51,7 +59,11 @@ def all_rewrites() -> tuple[Rewrite, ...]:
             if rewrite.name in found:
                 raise ValueError(f"two rewrites have the name {rewrite.name}")
             found[rewrite.name] = rewrite
-    return tuple(sorted(found.values(), key=lambda rewrite: (rewrite.op, rewrite.name)))
+    return tuple(sorted(found.values(), key=_order))
+
+
+def _order(rewrite: Rewrite) -> tuple[str, bool, str]:
+    return rewrite.op, not rewrite.kernels, rewrite.name
 
 
 def rewrites_for(op: str) -> tuple[Rewrite, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 __all__ = [
+    "chebyshev_series",
     "contiguous",
     "leading",
     "per_dim",
@@ -115,3 +116,13 @@ def shifted(x: Any, term: float) -> Any:
     import torch
 
     return torch.ops.aten.add.Scalar(x, term)
+
+
+def chebyshev_series(twice: Any, coefficients: Sequence[float]) -> Any:
+    """c_0 / 2 + c_1 T_1(t) + c_2 T_2(t) + ... by Clenshaw's recurrence; `twice` is 2 t."""
+    import torch
+
+    later = last = torch.zeros_like(twice)
+    for coefficient in reversed(coefficients[1:]):
+        last, later = shifted(twice * last - later, coefficient), last
+    return shifted(scaled(twice, 0.5) * last - later, coefficients[0] / 2)

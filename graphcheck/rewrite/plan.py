@@ -12,11 +12,11 @@ from typing import Any
 from graphcheck.graph.trace import MARK
 from graphcheck.rewrite.apply import Applied, apply, qualified_name
 from graphcheck.rewrite.interface import Rewrite, all_rewrites, rewrites_for
-from graphcheck.rules.types import Finding
+from graphcheck.rules.types import Finding, Severity
 
 __all__ = ["Choice", "Plan", "known_rewrite_names"]
 
-_MENDED = ("GC1", "GC2", "GC3")
+_MENDED = ("GC1", "GC2", "GC3", "GC402", "GC403")
 
 
 @dataclass(frozen=True)
@@ -24,12 +24,30 @@ class Choice:
     """What the user asks for: ops or rewrites to use in any case, and ones never to use.
 
     Entries are names of rewrites, or of ops with or without overload (`aten.sort`). `keep_patched`
-    leaves alone what a kernel library runs right, so that the program needs that library.
+    leaves alone what a kernel library runs right, so that the program needs that library, and lets
+    rewrites use the kernels of `kernels`, which are registry names.
     """
 
     always: tuple[str, ...] = ()
     never: tuple[str, ...] = ()
     keep_patched: bool = False
+    kernels: frozenset[str] = frozenset()
+
+    def allows(self, rewrite: Rewrite) -> bool:
+        """Whether the kernels that the rewrite needs may be used, if it needs any."""
+        if not rewrite.kernels:
+            return True
+        return self.keep_patched and self.kernels.issuperset(rewrite.kernels)
+
+    @property
+    def whole(self) -> frozenset[str]:
+        """Overloads that a kernel of the library runs whole, so that a trace must not take them
+        apart."""
+        return frozenset(
+            rewrite.op
+            for rewrite in all_rewrites()
+            if rewrite.kernels and self.allows(rewrite) and not self.forbids(rewrite)
+        )
 
     def forbids(self, rewrite: Rewrite) -> bool:
         return _names(rewrite, self.never)
@@ -42,23 +60,27 @@ class Choice:
 class Plan:
     """Rewrites for one joint graph, from its findings.
 
-    `reasons` maps node names to the finding that asks for the rewrite.
+    `reasons` maps node names to the finding that asks for the rewrite. With `wide` the loss is
+    float64, and float64 is kept throughout.
     """
 
     choice: Choice = field(default_factory=Choice)
     reasons: dict[str, Finding] = field(default_factory=dict)
+    wide: bool = False
 
     @classmethod
-    def of(cls, findings: Iterable[Finding], choice: Choice) -> Plan:
+    def of(cls, findings: Iterable[Finding], choice: Choice, *, wide: bool = False) -> Plan:
         """The plan of findings that are not deduplicated."""
         reasons: dict[str, Finding] = {}
         for finding in findings:
             if finding.mitigated and choice.keep_patched:
                 continue
-            if finding.family in _MENDED:
+            # What a note says of numerics is no reason to touch a graph.
+            note = finding.family == "GC4" and finding.severity is Severity.NOTE
+            if finding.code.startswith(_MENDED) and not note:
                 for node in finding.nodes:
                     reasons.setdefault(node, finding)
-        return cls(choice, reasons)
+        return cls(choice, reasons, wide)
 
     def rewrite_joint(self, joint: Any) -> tuple[Any, list[Applied]]:
         """The joint program with every planned node rewritten, and what became of each."""
@@ -87,7 +109,8 @@ class Plan:
 
     def _first(self, node: Any, stage: str, *, needed: bool) -> Rewrite | None:
         for rewrite in self._of_stage(qualified_name(node.target), stage):
-            if needed or self.choice.demands(rewrite):
+            widens = self.wide and rewrite.widens and _makes_float64(node)
+            if needed or widens or self.choice.demands(rewrite):
                 return rewrite
         return None
 
@@ -95,7 +118,9 @@ class Plan:
         return tuple(
             rewrite
             for rewrite in rewrites_for(op)
-            if rewrite.stage == stage and not self.choice.forbids(rewrite)
+            if rewrite.stage == stage
+            and self.choice.allows(rewrite)
+            and not self.choice.forbids(rewrite)
         )
 
     def _candidates(self, op: str) -> tuple[Rewrite, ...]:
@@ -103,6 +128,14 @@ class Plan:
 
     def _forward_candidates(self, op: str) -> tuple[Rewrite, ...]:
         return self._of_stage(op, "forward")
+
+
+def _makes_float64(node: Any) -> bool:
+    import torch
+
+    values = node.meta.get("val")
+    first = values[0] if isinstance(values, (tuple, list)) else values
+    return isinstance(first, torch.Tensor) and first.dtype == torch.float64
 
 
 def _names(rewrite: Rewrite, entries: Iterable[str]) -> bool:

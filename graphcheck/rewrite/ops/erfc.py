@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from graphcheck.rewrite.interface import Rewrite
-from graphcheck.rewrite.parts import shifted
+from graphcheck.rewrite.parts import chebyshev_series
 
 __all__ = ["REWRITES"]
 
@@ -51,12 +51,8 @@ def chebyshev(x: Any) -> Any:
     size = torch.abs(wide)
     t = 2.0 / (size + 2.0)
     twice = t * 4.0 - 2.0
-    # Clenshaw's recurrence; `twice` is 2 (2 t - 1).
-    later = torch.zeros_like(t)
-    last = torch.zeros_like(t)
-    for coefficient in reversed(_COEFFICIENTS[1:]):
-        last, later = shifted(twice * last - later, coefficient), last
-    series = shifted(twice * 0.5 * last - later, _COEFFICIENTS[0] / 2)
+    # `twice` is 2 (2 t - 1).
+    series = chebyshev_series(twice, _COEFFICIENTS)
     # exp(-x^2) in two parts, so that rounding x^2 does not count: `coarse` squares exactly.
     coarse = torch.trunc(size * 16.0) / 16.0
     bell = torch.exp(-coarse * coarse) * torch.exp(-(size - coarse) * (size + coarse))

@@ -28,6 +28,7 @@ REWRITES = (
         formula="sum over dim d = sum over dims 0 and d + 1 of x with a first dim of size 1",
         source="definition; the kernel's path for one dim accumulates in float",
         decompose=over_two_dims,
+        widens=True,
         memory="one copy of the input",
     ),
 )

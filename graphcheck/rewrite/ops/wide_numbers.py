@@ -54,6 +54,7 @@ REWRITES = tuple(
         formula=f"{name} of a float64 tensor and a number, the number kept in float64",
         source="definition",
         decompose=decompose,
+        widens=True,
     )
     for name, decompose in (
         ("add", _by_scalar("aten.add.Scalar")),
