@@ -6,29 +6,26 @@ run there but the native runner. Names of files there are digests and names of o
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
-import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
 from graphcheck.errors import DeviceError
+from graphcheck.opset.library import elf_machine
 from graphcheck.process import CommandResult
-from graphcheck.runtime.build import build_runner
+from graphcheck.runtime.devices.bundle import Bundle, bundle_for, file_digest
 from graphcheck.runtime.devices.job import GRACE_SECONDS, Job, Ran, contents, files_of
-from graphcheck.runtime.libraries import RuntimeLibraries
-from graphcheck.runtime.platforms import libraries_for
+from graphcheck.runtime.devices.scripts import MARK, ask_script, link_lines, quoted, run_script
 from graphcheck.runtime.wire import REQUEST_MAGIC
 from graphcheck.worker import progress
 
-__all__ = ["Board", "Bundle", "Link", "Streamed", "bundle_for"]
+__all__ = ["Board", "Link", "Streamed"]
 
 _SHORT_SECONDS = 60.0
-_MARK = "graphcheck:"
 _BIG_ENDIAN = ("s390x", "ppc64", "ppc", "aarch64_be", "armv7b", "mips", "mips64", "sparc64")
 _NO_SPACE = ("no space left", "file too large", "disk quota", "quota exceeded")
 _NAMES = {"arm64": "aarch64", "amd64": "x86_64"}
@@ -48,6 +45,10 @@ class Link(Protocol):
     @property
     def name(self) -> str: ...
 
+    @property
+    def mixed(self) -> bool:
+        """Whether a streamed command has one channel for all that it writes."""
+
     def shell(self, script: str, timeout: float) -> CommandResult:
         """Run a script; output is all that it wrote. An exit code of None: no end in time."""
 
@@ -59,45 +60,26 @@ class Link(Protocol):
 
 
 @dataclass(frozen=True)
-class Bundle:
-    """The runner and the libraries it needs: name on the board and file here. Sent once."""
-
-    files: Mapping[str, Path]
-    version: str
-
-    def digests(self) -> dict[str, str]:
-        """Name by name the SHA-256 of the file."""
-        return {name: _digest(path) for name, path in self.files.items()}
-
-
-def bundle_for(machine: str) -> Bundle:
-    """Runner and runtime of the installed version. Raises DeviceError if they cannot be had."""
-    libraries: RuntimeLibraries = libraries_for(machine)
-    runner = build_runner(libraries, machine)
-    shared = [path for path in libraries.shared if "quantized" not in path.name]
-    return Bundle({"runner": runner, **{p.name: p for p in shared}}, libraries.version)
-
-
-@dataclass(frozen=True)
 class _Facts:
     machine: str
     folder: str
     free: int
+    fastest: int
 
 
 class Board:
     """One board during one validation. What it says of itself is asked once."""
 
     def __init__(
-        self, link: Link, root: str, bundle: Bundle | None = None, before: Sequence[str] = ()
+        self, link: Link, root: str, bundle: Bundle | None = None, mask: int | None = 0
     ) -> None:
         """`root` is the cache folder there, as the board's shell expands it; `bundle` a ready one.
 
-        `before` are the words of a command there that starts the runner (to pin it to cores).
+        `mask` are the cores to run on: 0 for all, None for the fastest that there are.
         """
         self.link = link
         self.root = root
-        self.before = tuple(before)
+        self.mask = mask
         self._bundle = bundle
         self._facts: _Facts | None = None
         self._ready = False
@@ -109,7 +91,7 @@ class Board:
     def identity(self) -> str:
         """Which board with which runner: for results that are kept."""
         digests = self._bundled().digests()
-        return json.dumps([self.link.name, self._asked().machine, digests, self.before])
+        return json.dumps([self.link.name, self._asked().machine, digests])
 
     def run(self, job: Job) -> Ran:
         """Send what the job needs, run it, and leave nothing but the cache. Raises DeviceError."""
@@ -122,7 +104,9 @@ class Board:
             with tempfile.TemporaryDirectory(prefix="graphcheck-") as here:
                 output = Path(here) / "trace"
                 limit = job.request.timeout + GRACE_SECONDS
-                streamed = self.link.stream(_run_script(folder, self.before), output, limit)
+                streamed = self.link.stream(
+                    run_script(folder, self._pinned(), self.link.mixed), output, limit
+                )
                 return Ran(contents(output), streamed.result, streamed.lost)
         finally:
             # A script that came to its end has removed the folder itself.
@@ -131,12 +115,12 @@ class Board:
 
     def _asked(self) -> _Facts:
         if self._facts is None:
-            result = self._shell(_ask_script(self.root), "asking what it is")
-            line = next((line for line in result.output.splitlines() if line.startswith(_MARK)), "")
-            parts = line.removeprefix(_MARK).split("|")
-            if result.code != 0 or len(parts) != 4:
+            result = self._shell(ask_script(self.root), "asking what it is")
+            line = next((line for line in result.output.splitlines() if line.startswith(MARK)), "")
+            parts = line.removeprefix(MARK).split("|")
+            if result.code != 0 or len(parts) != 5:
                 raise self._problem(result, "its cache folder cannot be made")
-            system, machine, folder, free = parts
+            system, machine, folder, free, speeds = parts
             machine = _NAMES.get(machine, machine)
             if machine in _BIG_ENDIAN:
                 raise DeviceError(
@@ -147,13 +131,25 @@ class Board:
                 raise DeviceError(
                     f"{self.link.name} runs {system}, not Linux", "A board with Linux is needed."
                 )
-            self._facts = _Facts(machine, folder, int(free) if free.isdigit() else -1)
+            space = int(free) if free.isdigit() else -1
+            self._facts = _Facts(machine, folder, space, _fastest(speeds))
         return self._facts
 
     def _bundled(self) -> Bundle:
+        machine = self.machine()
         if self._bundle is None:
-            self._bundle = bundle_for(self.machine())
+            self._bundle = bundle_for(machine)
+        runner = self._bundle.files["runner"]
+        if elf_machine(runner) != machine:
+            raise DeviceError(
+                f"the runner {runner} is for {elf_machine(runner)}, {self.link.name} is {machine}",
+                "Build one for it: graphcheck device build.",
+            )
         return self._bundle
+
+    def _pinned(self) -> tuple[str, ...]:
+        mask = self._asked().fastest if self.mask is None else self.mask
+        return ("taskset", f"{mask:x}") if mask else ()
 
     def _provide(self) -> None:
         """Runner and libraries are there, whole, and the runner starts."""
@@ -162,9 +158,9 @@ class Board:
         bundle = self._bundled()
         self._keep(bundle.files)
         folder = f"{self._asked().folder}/jobs/{secrets.token_hex(8)}"
-        lines = [*_link_lines(folder, bundle.digests()), f"cd {_q(folder)} || exit 71"]
+        lines = [*link_lines(folder, bundle.digests()), f"cd {quoted(folder)} || exit 71"]
         start = "LD_LIBRARY_PATH=$PWD ./runner --hello; code=$?; cd /; rm -rf -- "
-        script = "\n".join([*lines, f"{start}{_q(folder)}; exit $code"])
+        script = "\n".join([*lines, f"{start}{quoted(folder)}; exit $code"])
         result = self._shell(script, "starting the runner")
         said = next((line for line in result.output.splitlines() if line[:1] == "{"), "")
         if result.code != 0 or not said:
@@ -198,13 +194,13 @@ class Board:
 
     def _keep(self, files: Mapping[str, Path]) -> dict[str, str]:
         """Send the files that are not in the cache there; digests by name."""
-        digests = {name: _digest(path) for name, path in files.items()}
+        digests = {name: file_digest(path) for name, path in files.items()}
         store = f"{self._asked().folder}/files"
-        tests = [f"[ -f {_q(f'{store}/{d}')} ] || echo {_MARK}{d}" for d in digests.values()]
+        tests = [f"[ -f {quoted(f'{store}/{d}')} ] || echo {MARK}{d}" for d in digests.values()]
         result = self._shell("\n".join([*tests, "true"]), "looking for what is there")
         if result.code != 0:
             raise self._problem(result, "its cache cannot be read")
-        missing = {name: d for name, d in digests.items() if f"{_MARK}{d}" in result.output}
+        missing = {name: d for name, d in digests.items() if f"{MARK}{d}" in result.output}
         if not missing:
             return digests
         progress(f"sending {len(missing)} files to {self.link.name} (once)")
@@ -217,7 +213,7 @@ class Board:
         ]
         tidy = f"rm -f .part-{part}-*"
         steps = " && ".join(moves) if sent.code == 0 else "false"
-        script = f"cd {_q(store)} || exit 71\n{steps}; code=$?; {tidy}; exit $code"
+        script = f"cd {quoted(store)} || exit 71\n{steps}; code=$?; {tidy}; exit $code"
         result = self._shell(script, "sending files")
         if sent.code != 0 or result.code != 0:
             raise self._problem(sent if sent.code != 0 else result, "files cannot be sent")
@@ -226,7 +222,7 @@ class Board:
     def _send_job(self, job: Job, folder: str) -> None:
         named = files_of(job.request)
         kept = self._keep({n: p for n, p in named.items() if n.startswith("kernels")})
-        script = "\n".join(_link_lines(folder, self._bundled().digests() | kept))
+        script = "\n".join(link_lines(folder, self._bundled().digests() | kept))
         result = self._shell(script, "making a folder")
         if result.code != 0:
             raise self._problem(result, "a folder for the run cannot be made")
@@ -270,61 +266,17 @@ class Board:
     def _forget(self, folder: str) -> None:
         """Remove a job's folder, if the board is still there."""
         try:
-            self.link.shell(f"rm -rf -- {_q(folder)}", 20.0)
+            self.link.shell(f"rm -rf -- {quoted(folder)}", 20.0)
         except DeviceError:
             return  # the next run removes what is older than a day
 
 
-def _q(text: str) -> str:
-    return shlex.quote(text)
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
-def _ask_script(root: str) -> str:
-    """Makes the cache folder, removes what a broken run left a day ago, and tells the facts."""
-    return f"""c={root}
-mkdir -p "$c/files" "$c/jobs" || exit 71
-cd "$c" && c=$PWD || exit 71
-find jobs -mindepth 1 -maxdepth 1 -mmin +1440 -exec rm -rf {{}} + 2>/dev/null
-find files -name ".part-*" -mmin +1440 -exec rm -f {{}} + 2>/dev/null
-f=$(df -Pk . 2>/dev/null | (read -r _; read -r _ _ _ free _; echo "$free"))
-echo "{_MARK}$(uname -s)|$(uname -m)|$c|$f"
-"""
-
-
-def _link_lines(folder: str, digests: Mapping[str, str]) -> list[str]:
-    """Lines that make a job's folder with links to files of the cache."""
-    links = [
-        f"ln -s ../../files/{d} {_q(f'{folder}/{name}')} || exit 71" for name, d in digests.items()
-    ]
-    return [f"mkdir {_q(folder)} || exit 71", *links]
-
-
-def _run_script(folder: str, before: Sequence[str]) -> str:
-    """Runs the request with the trace on standard output, and removes the folder at its end.
-
-    The standard input stays open for as long as the link does: at its end the runner is killed.
-    """
-    starts = " ".join(map(_q, before))
-    return f"""j={_q(folder)}
-p=
-finish() {{ [ -n "$p" ] && kill -9 "$p" 2>/dev/null; cd /; rm -rf -- "$j"; }}
-trap finish EXIT
-trap "exit 129" HUP INT TERM PIPE
-cd "$j" || exit 71
-exec 3<&0
-LD_LIBRARY_PATH="$j" {starts} ./runner request - </dev/null 3<&- &
-p=$!
-(cat <&3; kill -9 "$p") >/dev/null 2>&1 &
-w=$!
-exec 3<&-
-wait "$p"
-code=$?
-p=
-kill "$w" 2>/dev/null
-exit "$code"
-"""
+def _fastest(speeds: str) -> int:
+    """The mask of the cores with the highest clock, 0 if all are the same or nothing is known."""
+    known: dict[int, int] = {}
+    for word in speeds.split():
+        core, _, speed = word.partition(":")
+        if core.isdigit() and speed.isdigit():
+            known[int(core)] = int(speed)
+    best = [core for core, speed in known.items() if speed == max(known.values())]
+    return sum(1 << core for core in best) if len(best) < len(known) else 0

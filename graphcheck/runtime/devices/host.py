@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
+from graphcheck.errors import DeviceError
 from graphcheck.graph.pte import read_pte
 from graphcheck.process import run_command
 from graphcheck.runtime.build import build_runner
 from graphcheck.runtime.devices.job import GRACE_SECONDS, Job, Ran, contents, train_with
+from graphcheck.runtime.libraries import find_libraries
 from graphcheck.runtime.stream import Take, stream_here
-from graphcheck.runtime.toolchain import native_machine
+from graphcheck.runtime.toolchain import find_compiler, native_machine
 from graphcheck.runtime.types import Trace, TrainRequest
 
-__all__ = ["DEVICE", "HostDevice", "run_here", "train"]
+__all__ = ["DEVICE", "HostDevice", "first_missing", "run_here", "train"]
 
 
 class HostDevice:
@@ -25,6 +28,10 @@ class HostDevice:
     def machine(self) -> str:
         """See `graphcheck.runtime.devices.interface.Device.machine`."""
         return native_machine()
+
+    def missing(self) -> str:
+        """See `graphcheck.runtime.devices.interface.Device.missing`."""
+        return first_missing(find_libraries, find_compiler)
 
     def train(self, request: TrainRequest) -> Trace:
         """See `graphcheck.runtime.devices.interface.Device.train`."""
@@ -43,6 +50,16 @@ DEVICE = HostDevice()
 def train(request: TrainRequest) -> Trace:
     """Train on this machine; see `graphcheck.runtime.devices.interface.Device.train`."""
     return DEVICE.train(request)
+
+
+def first_missing(*needs: Callable[[], object]) -> str:
+    """The sentence of the first that raises DeviceError, "" if none does."""
+    for need in needs:
+        try:
+            need()
+        except DeviceError as error:
+            return error.message
+    return ""
 
 
 def run_here(command: tuple[str, ...], job: Job) -> Ran:

@@ -6,13 +6,14 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Protocol
 
 from graphcheck.errors import UsageError
 from graphcheck.runtime.types import Trace, TrainRequest
 
-__all__ = ["Device", "Family", "Seen", "device", "devices", "families"]
+__all__ = ["Device", "DeviceSettings", "Family", "Seen", "device", "devices", "families"]
 
 
 class Device(Protocol):
@@ -30,12 +31,26 @@ class Device(Protocol):
         Raises DeviceError if the device is not there.
         """
 
+    def missing(self) -> str:
+        """What this machine lacks to use it, in a sentence; "" if nothing, without asking it."""
+
     def train(self, request: TrainRequest) -> Trace:
         """Run the request. What goes wrong in the runtime is the trace's `failure`.
 
         Raises DeviceError if the device or its toolchain is missing, UsageError for a request
         that does not fit the program, ModelError for a file that is no program.
         """
+
+
+@dataclass(frozen=True)
+class DeviceSettings:
+    """What a user may say of a device: a `runner` built for it, and the `cores` to run on.
+
+    `cores` are numbers and ranges (`4-7`, `0,2`), "" for the device's own choice.
+    """
+
+    runner: Path | None = None
+    cores: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,7 +72,7 @@ class Family:
     prefix: str
     form: str
     summary: str
-    open: Callable[[str], Device]
+    open: Callable[[str, DeviceSettings], Device]
     seen: Callable[[], tuple[Seen, ...]] = tuple
 
 
@@ -84,14 +99,17 @@ def families() -> dict[str, Family]:
     return dict(sorted(found.items()))
 
 
-def device(name: str) -> Device:
-    """The device of that name; raises UsageError if there can be none."""
+def device(name: str, settings: DeviceSettings | None = None) -> Device:
+    """The device of that name; raises UsageError if there can be none.
+
+    Settings are of the devices that have an address.
+    """
     known = devices()
     if name in known:
         return known[name]
     prefix, colon, address = name.partition(":")
     kinds = families()
     if colon and prefix in kinds:
-        return kinds[prefix].open(address)
+        return kinds[prefix].open(address, settings or DeviceSettings())
     forms = [*known, *(f"{prefix}:{family.form}" for prefix, family in kinds.items())]
     raise UsageError(f"no such device: {name!r} (there are: {', '.join(forms)})")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from graphcheck.errors import DeviceError
 from graphcheck.runtime.build import build_runner
-from graphcheck.runtime.devices.host import run_here
+from graphcheck.runtime.devices.host import first_missing, run_here
 from graphcheck.runtime.devices.job import train_with
-from graphcheck.runtime.libraries import RuntimeLibraries
+from graphcheck.runtime.libraries import RuntimeLibraries, find_libraries
 from graphcheck.runtime.platforms import libraries_for
 from graphcheck.runtime.toolchain import find_cross_compiler, native_machine
 from graphcheck.runtime.types import Trace, TrainRequest
@@ -35,6 +35,10 @@ class QemuDevice:
         """See `graphcheck.runtime.devices.interface.Device.machine`."""
         return _MACHINE
 
+    def missing(self) -> str:
+        """See `graphcheck.runtime.devices.interface.Device.missing`."""
+        return first_missing(_tools, find_libraries)
+
     def train(self, request: TrainRequest) -> Trace:
         """See `graphcheck.runtime.devices.interface.Device.train`."""
         prefix, libraries = started()
@@ -52,6 +56,15 @@ def started() -> tuple[tuple[str, ...], RuntimeLibraries]:
 
     Raises DeviceError with what is missing and where to get it.
     """
+    emulator, root = _tools()
+    libraries = libraries_for(_MACHINE)
+    folders = [str(libraries.library_dir), *(f"{root}/{name}" for name in _LIBRARY_FOLDERS)]
+    prefix = (emulator, "-L", root, "-E", f"LD_LIBRARY_PATH={':'.join(folders)}")
+    return prefix, libraries
+
+
+def _tools() -> tuple[str, str]:
+    """The emulator, and the root of an arm64 system that came with the cross compiler."""
     if native_machine() == _MACHINE:
         raise DeviceError("this machine is arm64 itself: nothing is to be emulated", "--on host")
     emulator = _emulator()
@@ -63,10 +76,7 @@ def started() -> tuple[tuple[str, ...], RuntimeLibraries]:
             "apt install libc6-arm64-cross libstdc++6-arm64-cross, or set QEMU_LD_PREFIX to the "
             "root of an arm64 system.",
         )
-    libraries = libraries_for(_MACHINE)
-    folders = [str(libraries.library_dir), *(f"{root}/{name}" for name in _LIBRARY_FOLDERS)]
-    prefix = (emulator, "-L", root, "-E", f"LD_LIBRARY_PATH={':'.join(folders)}")
-    return prefix, libraries
+    return emulator, root
 
 
 def _emulator() -> str:

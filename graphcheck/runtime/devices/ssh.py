@@ -19,7 +19,8 @@ from pathlib import Path
 from graphcheck.errors import DeviceError, UsageError
 from graphcheck.process import CommandResult, describe_exit, run_command
 from graphcheck.runtime.devices.board import Board, Streamed
-from graphcheck.runtime.devices.interface import Family
+from graphcheck.runtime.devices.bundle import core_mask, given_bundle
+from graphcheck.runtime.devices.interface import DeviceSettings, Family
 from graphcheck.runtime.devices.job import train_with
 from graphcheck.runtime.types import Trace, TrainRequest
 
@@ -39,20 +40,27 @@ class SshDevice:
 
     summary = "a Linux board (arm64 or x86-64) through ssh"
 
-    def __init__(self, address: str, host: str, port: str) -> None:
+    def __init__(self, address: str, host: str, port: str, settings: DeviceSettings) -> None:
         self.name = f"ssh:{address}"
-        self.board = Board(_SshLink(self.name, host, port), _CACHE)
+        bundle = given_bundle(settings.runner) if settings.runner else None
+        mask = core_mask(settings.cores) if settings.cores else 0
+        self.board = Board(_SshLink(self.name, host, port), _CACHE, bundle, mask)
 
     def machine(self) -> str:
         """See `graphcheck.runtime.devices.interface.Device.machine`."""
         return self.board.machine()
+
+    def missing(self) -> str:
+        """See `graphcheck.runtime.devices.interface.Device.missing`."""
+        lacking = [name for name in ("ssh", "scp") if shutil.which(name) is None]
+        return f"{lacking[0]} is not installed" if lacking else ""
 
     def train(self, request: TrainRequest) -> Trace:
         """See `graphcheck.runtime.devices.interface.Device.train`."""
         return train_with(self.board.run, request, self.board.identity())
 
 
-def open_ssh(address: str) -> SshDevice:
+def open_ssh(address: str, settings: DeviceSettings | None = None) -> SshDevice:
     """The board at `user@host[:port]`; raises UsageError for an address that cannot be."""
     match = _ADDRESS.fullmatch(address)
     if match is None or not 0 < int(match["port"] or 22) < 65536:
@@ -60,10 +68,12 @@ def open_ssh(address: str) -> SshDevice:
             f"ssh:{address}: this is no address of a board", "For instance ssh:pi@raspberrypi.local"
         )
     host = f"{match['user'] or ''}{match['host'].strip('[]')}"
-    return SshDevice(address, host, match["port"] or "")
+    return SshDevice(address, host, match["port"] or "", settings or DeviceSettings())
 
 
 class _SshLink:
+    mixed = False
+
     def __init__(self, name: str, host: str, port: str) -> None:
         self.name = name
         self.host = host
