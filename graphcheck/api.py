@@ -327,12 +327,18 @@ def validate_task(request: dict[str, Any]) -> Verdict:
 
     options = msgspec.convert(request, ValidateOptions)
     _check_libraries(options.kernel_libraries)
-    workload = _load(options)
+    workload = _with_model(_load(options))
     if options.data:
         from graphcheck.workload.data import with_data
 
         workload = with_data(workload, options.data, options.steps)
-    return validate_workload(workload, options)
+    verdict = validate_workload(workload, options)
+    if not options.ties:
+        return verdict
+    from graphcheck.validate.ties.measure import measure_ties
+    from graphcheck.worker import progress
+
+    return replace(verdict, ties=measure_ties(workload, progress=progress))
 
 
 def export_task(request: dict[str, Any]) -> ExportResult:
@@ -341,7 +347,8 @@ def export_task(request: dict[str, Any]) -> ExportResult:
     from graphcheck.export.types import ExportOptions
 
     options = msgspec.convert(request, ExportOptions)
-    return export_workload(_load(options), options)
+    workload = _load(options)
+    return export_workload(_with_model(workload) if options.prove else workload, options)
 
 
 def lower_task(request: dict[str, Any]) -> LoweringReply:
@@ -360,6 +367,17 @@ def _check_libraries(libraries: tuple[str, ...]) -> None:
 
     for library in libraries:
         read_library(Path(library))
+
+
+def _with_model(workload: Any) -> Any:
+    """The workload, if it has a model that eager PyTorch can train. Raises ModelError."""
+    if workload.joint:
+        raise ModelError(
+            f"{workload.target} is a joint program: there is no model that eager PyTorch could "
+            "train to compare with.",
+            "Give its forward program or its source; export works with --no-validate.",
+        )
+    return workload
 
 
 def _load(options: CheckOptions) -> Any:

@@ -62,12 +62,15 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
         ops=len(graph.calls),
         backward_ops=sum(call.backward for call in graph.calls),
         parameters=len(graph.parameters),
-        next_command=_next_command(options.target, kept),
+        next_command=_next_command(options.target, kept, joint=workload.joint),
     )
 
 
-def _next_command(target: str, findings: Iterable[Finding]) -> str:
-    """Export where that mends what is wrong (with what to freeze), else validate."""
+def _next_command(target: str, findings: Iterable[Finding], *, joint: bool = False) -> str:
+    """Export where that mends what is wrong (with what to freeze), else validate.
+
+    A joint program has no model to compare with.
+    """
     bad = [f for f in findings if f.severity is not Severity.NOTE]
     frozen = dict.fromkeys(f.module for f in bad if f.code == "GC503" and f.module)
     mendable = any(m.exact and m.kind in ("rewrite", "layout") for f in bad for m in f.mends)
@@ -76,8 +79,10 @@ def _next_command(target: str, findings: Iterable[Finding]) -> str:
             -1
         ]
         freeze = "".join(f" --freeze {shlex.quote(module)}" for module in frozen)
-        return f"graphcheck export {target} -o {name or 'model'}.pte{freeze}"
-    return f"graphcheck validate {target}"
+        return (
+            f"graphcheck export {target} -o {name or 'model'}.pte{freeze}{' --no-validate' * joint}"
+        )
+    return f"graphcheck {'oplist' if joint else 'validate'} {target}"
 
 
 def consult(graph: JointGraph, opset: Opset) -> tuple[Context, tuple[NotChecked, ...]]:

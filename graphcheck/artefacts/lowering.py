@@ -112,6 +112,8 @@ def _inference(workload: Workload, folder: Path) -> LoweredFile:
     from graphcheck.errors import UsageError
     from graphcheck.export.inference import Prediction, evaluating
 
+    if workload.joint:
+        return LoweredFile("", failure="a joint program has no model that predicts")
     try:
         predicting = Prediction.of(workload).workload
     except UsageError:
