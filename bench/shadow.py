@@ -6,8 +6,8 @@
 `alarms` exports each model (rewriting what the stock runtime has wrong or not at all) and proves it
 with every instruction run again in eager; a model that is right must have none that is wrong. The
 same for the stock lowering, where it runs: there only kernels known to be wrong may be named.
-`cost` runs `graphcheck validate` of a target with and without `--shadow`, each in a process of its
-own, and prints times and the peak memory of all its processes.
+`cost` does the same with one target, in a process of its own with and without shadow execution
+(`one`), and prints times and peak memory.
 """
 
 from __future__ import annotations
@@ -81,43 +81,73 @@ def alarms(files: list[Path], *, write: bool) -> int:
 
 
 def cost(target: str, specs: list[str], steps: int) -> int:
-    print(f"{target} {' '.join(specs)}, {steps} steps")
+    """Time and memory of proving an exported program, plain and with every instruction."""
+    print(f"{target} {' '.join(specs)}, {steps} steps", flush=True)
     times = {}
-    for extra in ([], ["--shadow"]):
-        command = [sys.executable, "-m", "graphcheck", "validate", target, "--steps", str(steps)]
+    for shadow in (False, True):
+        command = [sys.executable, __file__, "one", target, "--steps", str(steps)]
         command += [word for spec in specs for word in ("--input", spec)]
+        command += ["--shadow"] if shadow else []
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        found = json.loads(done.stdout.splitlines()[-1])
+        times[shadow] = found["prove s"]
+        print("with" if shadow else "without", "--shadow:", found, flush=True)
+    print(f"proving with --shadow takes {times[True] / times[False]:.2f} times as long")
+    return 0
+
+
+def one(target: str, specs: list[str], steps: int, *, shadow: bool) -> int:
+    from graphcheck.export import run as export
+    from graphcheck.export.types import ExportOptions
+    from graphcheck.validate import run as validation
+    from graphcheck.workload.load import load
+    from graphcheck.workload.request import WorkloadRequest
+
+    workload = load(WorkloadRequest(target=target, inputs=tuple(specs)))
+    spent = {}
+    prove = validation.validate_workload
+
+    def timed(*given, **named):
         start = time.monotonic()
-        done = subprocess.run(
-            [*command, *extra, "--output-format", "json", "--timeout", "3000"],
-            capture_output=True,
-            text=True,
+        spent["before MiB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        verdict = prove(*given, **named)
+        spent["prove s"] = round(time.monotonic() - start, 1)
+        return verdict
+
+    validation.validate_workload = timed
+    with tempfile.TemporaryDirectory() as folder:
+        options = ExportOptions(
+            target=target, steps=steps, shadow=shadow, output=str(Path(folder) / "model.pte")
         )
-        seconds = time.monotonic() - start
-        # Of all children so far: the second figure is that of the larger run.
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-        verdict = json.loads(done.stdout)
-        stage = next(s for s in verdict["stages"] if s["name"] == "shadow")
-        times[bool(extra)] = seconds
-        told = f"{verdict['verdict']}; shadow {stage['outcome']} {stage['detail'][:80]}"
-        print(
-            f"{'with' if extra else 'without'} --shadow: {seconds:.1f} s, largest process "
-            f"{peak:.0f} MiB; {told}; shadow stage {stage['seconds']:.1f} s",
-            flush=True,
-        )
-    print(f"ratio {times[True] / times[False]:.2f}")
+        verdict = export.export_workload(workload, options).verdict
+    stages = {stage.name: round(stage.seconds, 1) for stage in verdict.stages}
+    spent |= {
+        "verdict": verdict.verdict,
+        "stages s": stages,
+        "step s": round(verdict.overhead["bare step s"], 2),
+        "checked": verdict.shadow_instructions,
+        "wrong": [f"{w.instruction} {w.op} {w.error:.1e}" for w in verdict.wrong],
+        "shadow": next(s.detail for s in verdict.stages if s.name == "shadow")[:200],
+        "peak MiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+        "runner MiB": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024,
+    }
+    print(json.dumps(spent))
     return 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=("alarms", "cost"))
+    parser.add_argument("what", choices=("alarms", "cost", "one"))
     parser.add_argument("targets", nargs="*")
     parser.add_argument("--input", action="append", default=[])
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--shadow", action="store_true")
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
     if given.what == "cost":
         return cost(given.targets[0], given.input, given.steps)
+    if given.what == "one":
+        return one(given.targets[0], given.input, given.steps, shadow=given.shadow)
     files = [Path(target) for target in given.targets] or sorted(MODELS.glob("*.py"))
     return alarms(files, write=given.write)
 

@@ -11,6 +11,7 @@ from graphcheck.report.interface import Look
 from graphcheck.report.place import short_path, shorten
 from graphcheck.report.sparkline import LEVELS, sparkline, value_range
 from graphcheck.report.text_devices import devices_block
+from graphcheck.report.text_ties import ties_block
 from graphcheck.report.words import (
     counted,
     divergence_sentence,
@@ -39,6 +40,7 @@ def verdict_text(verdict: Verdict, look: Look) -> str:
             _first(verdict, look),
             _stale(verdict, look),
             _wrong(verdict, look),
+            ties_block(verdict, look),
             _gradients(verdict, look),
             devices_block(verdict, look),
             _notes(verdict, look),

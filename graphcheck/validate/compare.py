@@ -72,6 +72,8 @@ class Comparison:
     """The sentence on the locked divergence, where its numbers need other words."""
     by_distribution: bool = False
     replayed: bool = False
+    by_choice: bool = False
+    """Eager took the choices of the runtime where max pools met ties."""
     tolerances: dict[str, float] = field(default_factory=dict)
 
 

@@ -127,6 +127,8 @@ def told_verdict(
     how = " in distribution" if comparison.by_distribution else ""
     if comparison.replayed:
         how = " under the runtime's own draws"
+    if comparison.by_choice:
+        how = " under the runtime's own choices at ties"
     return "match", f"{told} agree with eager{how} at each of {done} steps{because}"
 
 

@@ -45,6 +45,7 @@ from graphcheck.validate.reason import (
 from graphcheck.validate.replay import instructions_to_dump, replay
 from graphcheck.validate.shadow_stage import ShadowStage, Stream, Train
 from graphcheck.validate.shadow_verdict import shadow_all, with_shadow
+from graphcheck.validate.ties.explain import explain_by_ties
 from graphcheck.validate.types import Divergence, Shadow, StaleOutput, Verdict
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
@@ -213,6 +214,16 @@ class _Run:
                 self.options.shadow_steps,
                 self.workload.prefix,
             )
+        if shadowed is not None and not shadowed.wrong and not stale and not random:
+            comparison = explain_by_ties(
+                self.train,
+                request,
+                lowered,
+                self._oracle,
+                comparison,
+                order=gradient_order(lowered),
+                prefix=self.workload.prefix,
+            )
         if comparison.eager_losses and not math.isfinite(comparison.eager_losses[0]):
             reason = (
                 f"the loss is {comparison.eager_losses[0]} at step 0 in eager PyTorch itself: "
@@ -374,7 +385,9 @@ class _Run:
             notes=tuple(dict.fromkeys([*self.workload.guesses, *self.notes])),
             overhead=self.overhead,
             versions=installed_versions(),
-            free_compared=not (comparison.by_distribution or comparison.replayed),
+            free_compared=not (
+                comparison.by_distribution or comparison.replayed or comparison.by_choice
+            ),
             optimizer=told_optimizer(
                 self.options.optimizer, self.options.learning_rate, self.settings
             ),

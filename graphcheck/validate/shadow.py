@@ -22,12 +22,14 @@ from graphcheck.validate.reason import place
 from graphcheck.validate.shadow_eager import Replay, functional_tags, given_arguments
 from graphcheck.validate.shadow_random import random_fault
 from graphcheck.validate.shadow_tolerance import Bounds, is_exact
+from graphcheck.validate.ties.admissible import admissible_gradient
 from graphcheck.validate.ties.picks import is_pick, wrong_picks
 from graphcheck.validate.types import Shadow, WrongInstruction
 
 __all__ = ["Fault", "Judged", "Shadower", "selected", "shadow"]
 
 _OPEN = ("empty", "new_empty", "_empty")
+_POOL_BACKWARD = "max_pool2d_with_indices_backward"
 _VIEWS = ("executorch_prim::et_view",)
 
 
@@ -150,13 +152,15 @@ class Shadower:
         try:
             replay = Replay(node, given, record)
             bounds = Bounds(replay, replay.native(), torch.Tag.pointwise in tags)
-            found = _fault(bounds, record)
+            found, ties = _fault(bounds, record)
         except Exception as error:
             self._leave(record, f"eager cannot run it alone: {type(error).__name__}")
             return
         self.result.checked += 1
         if found is not None:
             self._report(record, known, step, found, "", bounds)
+        elif ties:
+            self.result.ties.append((record.instruction, record.op, ties))
 
     def _report(
         self,
@@ -183,8 +187,9 @@ def _touched(node: Any, record: InstructionDump) -> str:
     return "writes beside its output" if record.beside else ""
 
 
-def _fault(bounds: Bounds, record: InstructionDump) -> Fault | None:
-    """The first result that is off by more than rounding."""
+def _fault(bounds: Bounds, record: InstructionDump) -> tuple[Fault | None, int]:
+    """The first result that is off by more than rounding; how many ties were decided otherwise."""
+    decided = 0
     exact_op = is_exact(bounds.replay.target)
     for index, (output, right) in enumerate(zip(record.outputs, bounds.native, strict=True)):
         if right is None:
@@ -193,11 +198,16 @@ def _fault(bounds: Bounds, record: InstructionDump) -> Fault | None:
         if is_pick(bounds.name) and not right.dtype.is_floating_point:
             bad = wrong_picks(bounds, made, [tensor_of(o) for o in record.outputs])
             tolerance: Any = 0.0
+            decided += 0 if made.shape != right.shape else int((made != right).sum())
         else:
             bad, tolerance = _bad(bounds, index, made, exact_op=exact_op)
+        if bad is not None and bounds.name == _POOL_BACKWARD and made.shape == right.shape:
+            ties = admissible_gradient(bounds.replay.given, made, bad, tolerance)
+            decided += ties or 0
+            bad = bad if ties is None else None
         if bad is not None:
-            return _worst(index, made, right, bad, tolerance)
-    return None
+            return _worst(index, made, right, bad, tolerance), 0
+    return None, decided
 
 
 def _bad(bounds: Bounds, index: int, made: Any, *, exact_op: bool) -> tuple[Any, Any]:

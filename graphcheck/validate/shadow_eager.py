@@ -10,7 +10,7 @@ from typing import Any
 from graphcheck.runtime.types import InstructionDump, TensorData
 from graphcheck.validate.emitted import results_made, tensor_of
 
-__all__ = ["Replay", "functional_tags", "given_arguments"]
+__all__ = ["Replay", "functional_tags", "given_arguments", "widened"]
 
 
 def functional_tags(node: Any) -> tuple[Any, ...]:

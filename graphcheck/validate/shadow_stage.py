@@ -204,6 +204,11 @@ class ShadowStage:
         left = f", {len(shadowed.unchecked)} NOT CHECKED" if shadowed.unchecked else ""
         for index, op, why in shadowed.unchecked[:5]:
             self.notes.append(f"shadow execution: instruction {index} ({op}) NOT CHECKED, {why}")
+        for index, op, count in shadowed.ties[:5]:
+            self.notes.append(
+                f"RULE CHANGE: instruction {index} ({op}) decides {count} "
+                f"{'ties' if count > 1 else 'tie'} in another way than eager, which is no error"
+            )
         if shadowed.wrong:
             told = ", ".join(
                 f"{w.instruction} {w.op}{locate(w.module, w.source)}" for w in shadowed.wrong[:4]

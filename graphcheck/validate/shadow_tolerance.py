@@ -24,8 +24,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from graphcheck.validate.cancelling import terms
 from graphcheck.validate.noise import EXACT, LINEAR, lengths, op_name, unit
-from graphcheck.validate.shadow_eager import Replay
+from graphcheck.validate.shadow_eager import Replay, widened
 
 __all__ = ["TERMS", "ULPS", "Bounds", "is_exact"]
 
@@ -48,15 +49,9 @@ _MOVES = (
     "zeros",
     "ones",
 )
-_ABSOLUTE = {
-    # 1 + erf(x) and the like cancel: the error is that of the sum, not of the small result.
-    "gelu": "self",
-    "gelu_backward": "grad_output",
-    "elu": "self",
-    "elu_backward": "grad_output",
-    "softplus": "self",
-    "log_sigmoid_forward": "self",
-}
+_ABSOLUTE = {"elu": "self", "elu_backward": "grad_output", "softplus": "self"}
+"""1 + exp(x) and the like cancel: the error is that of the sum, not of the small result. Others of
+this kind are in `validate.cancelling`."""
 _LIST_OF_SUMS = frozenset({"max_pool2d_with_indices_backward", "scatter_reduce"})
 
 
@@ -147,10 +142,7 @@ class Bounds:
         for name, value in self.replay.given.items():
             if _is_floating(value):
                 size = size + self._slope(name, value, index, u)
-        anchor = self.replay.given.get(_ABSOLUTE.get(self.name, ""))
-        if anchor is not None:
-            size = size + anchor.double().abs()
-        return size.mul(ULPS * u).add_(_floor(native.dtype))
+        return (size + self._cancelled(index)).mul(ULPS * u).add_(_floor(native.dtype))
 
     def _slope(self, name: str, value: Any, index: int, u: float) -> Any:
         """|x * df/dx|, from the larger of two one-sided differences."""
@@ -182,10 +174,20 @@ class Bounds:
         grow = max(1.0, math.sqrt(self._lengths()[index]) / 2)
         inner = max(u, _sum_unit(native.dtype) * grow)
         bound = size.mul(ULPS * inner / 2).add_(spread, alpha=ULPS * grow)
-        anchor = self.replay.given.get(_ABSOLUTE.get(self.name, ""))
-        if anchor is not None and anchor.shape == bound.shape:
-            bound = bound + anchor.double().abs() * (ULPS * u)
+        bound = bound + self._cancelled(index) * (ULPS * u)
         return bound.add_(_floor(native.dtype))
+
+    def _cancelled(self, index: int) -> Any:
+        """The size of what cancels inside the op, 0 where nothing does."""
+        anchor = self.replay.given.get(_ABSOLUTE.get(self.name, ""))
+        if anchor is not None:
+            return anchor.double().abs()
+        if index > 0:
+            return 0.0
+        given = self.replay.given
+        arguments = [widened(given.get(a.name)) for a in self.replay.target._schema.arguments]
+        found = terms(self.name, arguments, [self.exact(0)])
+        return 0.0 if found is None or found.shape != self.exact(0).shape else found
 
     def _sample(self, samples: int, u: float) -> list[Any]:
         """Root mean square change of each result when every input moves by u of itself."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from graphcheck.validate.device_result import DeviceResult
+from graphcheck.validate.ties.types import TiesReport
 
 __all__ = ["Divergence", "Shadow", "Stage", "StaleOutput", "Verdict", "WrongInstruction"]
 
@@ -81,12 +82,14 @@ class WrongInstruction:
 class Shadow:
     """Result of shadow execution: `wrong` in order of execution, `checked` a count.
 
-    `unchecked` are instruction, op and reason.
+    `unchecked` are instruction, op and reason. `ties` are instruction, op and how many ties it
+    decides otherwise than eager, in a way that is right as well.
     """
 
     wrong: list[WrongInstruction] = field(default_factory=list)
     checked: int = 0
     unchecked: list[tuple[int, str, str]] = field(default_factory=list)
+    ties: list[tuple[int, str, int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,8 @@ class Verdict:
     """All instructions that shadow execution found wrong, in order of execution."""
     reproducer: bool = False
     """Whether this is about one instruction, run again from a reproducer."""
+    ties: TiesReport | None = None
+    """Ties of max pools, where they were asked for."""
     shadow_instructions: int = 0
     """How many instructions shadow execution checked, counted once per step."""
     free_compared: bool = True
