@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -68,3 +69,26 @@ def _without_measured(text: str) -> list[str]:
 def test_commands_in_the_text_run(command: str, code: int) -> None:
     assert f"`{command}`" in README
     assert run(command, ROOT).returncode == code
+
+
+def test_the_table_of_releases_is_what_opset_list_says() -> None:
+    shown = re.findall(r"^\| (\d+\.\d+\.\d+) \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", README, re.M)
+    done = run("graphcheck opset list --json", ROOT)
+    keys = ("kernels", "portable", "optimized", "quantized")
+    rows = [(row["version"], *(str(row[key]) for key in keys)) for row in json.loads(done.stdout)]
+    assert shown == rows
+
+
+def test_commands_on_other_releases_run(tmp_path: Path) -> None:
+    commands = [
+        c for c in COMMANDS if c.startswith(("graphcheck opset", "graphcheck advisory export"))
+    ]
+    assert len(commands) == 4
+    for command in commands:
+        assert run(command, tmp_path).returncode == 0, command
+    pytest.importorskip("executorch")
+    (check,) = [command for command in COMMANDS if "--target executorch==" in command]
+    done = run(check, ROOT)
+    assert done.returncode == 1
+    assert "measured on executorch 1.3.1 for this advisory, NOT on this machine" in done.stdout
+    assert "executorch 1.3.1 with portable kernels itself: the installed runtime is" in done.stdout

@@ -46,10 +46,17 @@ class _Limit(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     effect: Literal["refused", "wrong"] = "refused"
 
 
+class _History(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    measured: list[str] = []
+    since: str = ""
+
+
 class LimitFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`opsets/limits/*.yaml`: arguments that registered kernels refuse, kept by hand.
 
     `versions` is a PEP 440 range of runtimes. `kernels` of an entry may name a group of `groups`.
+    Every limit was measured on the versions `measured`; `history` has by id on which others it was
+    measured to be the same, and since which version it is there at all.
     """
 
     schema: int
@@ -57,9 +64,15 @@ class LimitFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     versions: str
     limits: list[_Limit]
     groups: dict[str, list[str]] = {}
+    measured: list[str] = []
+    history: dict[str, _History] = {}
 
-    def expand(self, where: str) -> tuple[Limit, ...]:
-        """One `Limit` per kernel. Raises UsageError naming `where` and the entry."""
+    def expand(self, where: str, version: str = "") -> tuple[Limit, ...]:
+        """One `Limit` per kernel, of those that a version has ("": all).
+
+        What was not measured on the version says so. Raises UsageError naming `where` and the
+        entry.
+        """
         found: list[Limit] = []
         seen: set[str] = set()
         for entry in self.limits:
@@ -70,6 +83,14 @@ class LimitFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             if not entry.rule.startswith("GC2"):
                 raise UsageError(f"{place}: rule: a GC2 code is needed, not {entry.rule!r}.")
             validate(entry.when, place)
+            history = self.history.get(entry.id, _History())
+            if version and history.since and _before(version, history.since):
+                continue
+            on = [*self.measured, *history.measured]
+            known = not version or not on or version in on
+            evidence = entry.evidence
+            if not known:
+                evidence = f"NOT MEASURED on {version}, known of {', '.join(on)}: {evidence}"
             for kernel in self._kernels(entry, place):
                 found.append(
                     Limit(
@@ -78,10 +99,14 @@ class LimitFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
                         rule=entry.rule,
                         when=entry.when,
                         reason=entry.reason,
-                        evidence=entry.evidence,
+                        evidence=evidence,
                         effect=entry.effect,
+                        measured=known,
                     )
                 )
+        unknown = self.history.keys() - seen
+        if unknown:
+            raise UsageError(f"{where}: history: there is no limit {min(unknown)!r}.")
         return tuple(found)
 
     def _kernels(self, entry: _Limit, place: str) -> list[str]:
@@ -95,6 +120,15 @@ class LimitFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             else:
                 raise UsageError(f"{place}: kernels: there is no group {name!r}.")
         return names
+
+
+def _before(version: str, since: str) -> bool:
+    from packaging.version import InvalidVersion, Version
+
+    try:
+        return Version(version) < Version(since)
+    except InvalidVersion:
+        return False
 
 
 class LoweringFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -13,7 +13,14 @@ from graphcheck.opset.registry import limits_for, public_version, shipped
 from graphcheck.opset.target import parse_target, with_build
 from graphcheck.opset.types import Opset
 
-__all__ = ["extend", "installed_version", "load", "with_libraries", "with_stamps"]
+__all__ = [
+    "elsewhere",
+    "extend",
+    "installed_version",
+    "load",
+    "with_libraries",
+    "with_stamps",
+]
 
 
 def installed_version() -> str:
@@ -86,6 +93,27 @@ def with_stamps(opset: Opset, stamps: Iterable[str]) -> Opset:
 
     found = tuple(read_stamp(Path(stamp)) for stamp in stamps)
     return dataclasses.replace(opset, stamps=opset.stamps + found) if found else opset
+
+
+def elsewhere(opset: Opset) -> str:
+    """What is not measured since the opset is not the installed runtime's; "" where it is.
+
+    What is known of a release without running it: its kernels, and the limits and faults that were
+    measured on it when graphcheck's data were made.
+    """
+    try:
+        installed = public_version(installed_version())
+    except DeviceError:
+        installed = ""
+    if installed == opset.version and not opset.portable:
+        return ""
+    limits = {limit.id: limit.measured for limit in opset.limits}
+    told = f"{sum(limits.values())} of {len(limits)} known limits of kernels were measured on it"
+    here = f"is executorch {installed} with optimized kernels" if installed else "is none"
+    return (
+        f"the installed runtime {here}, where probes and graphcheck validate run; {told}, and what "
+        "it alone refuses or gets wrong is not known"
+    )
 
 
 def _from_file(path: Path) -> Opset:

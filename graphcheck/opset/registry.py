@@ -52,7 +52,7 @@ def limits_for(runtime: str, version: str) -> tuple[Limit, ...]:
     for path in sorted((opsets_dir() / "limits").glob("*.yaml")):
         content = read(path, LimitFile)
         if content.runtime == runtime and covers(content.versions, version, str(path)):
-            found.extend(content.expand(str(path)))
+            found.extend(content.expand(str(path), public_version(version)))
     return tuple(found)
 
 

@@ -32,6 +32,7 @@ class Limit:
     `kernel` is the registry name, `*` for all. `when` is the condition as data, `rule` the GC2
     code it gives, `reason` the end of a sentence, `evidence` how it was measured. `effect` is
     "refused" (the runtime stops with an error) or "wrong" (it goes on with wrong numbers).
+    `measured` is whether it was measured on this very version.
     """
 
     id: str
@@ -41,6 +42,7 @@ class Limit:
     reason: str
     evidence: str = ""
     effect: str = "refused"
+    measured: bool = True
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,7 @@ def test_the_patches_named_are_those_that_say_they_mend_it() -> None:
     by_advisory: dict[str, set[str]] = {}
     for path in patches_dir().glob("*/patch.yaml"):
         patch = yaml.safe_load(path.read_text(encoding="utf-8"))
-        for advisory in patch["advisories"]:
+        for advisory in patch.get("advisories", ()):
             by_advisory.setdefault(advisory, set()).add(patch["id"])
     assert {a.id: set(a.patches) for a in all_advisories() if a.patches} == by_advisory
 
