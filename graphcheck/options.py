@@ -45,7 +45,8 @@ class ValidateOptions(CheckOptions):
     cannot be had a failure, `resume` takes the finished results of an earlier run. `optimizer` is
     `sgd`, `adam` or `adamw`; `momentum` is of sgd, `betas` and `eps` of the other two, and a
     `weight_decay` of None is torch.optim's default (0.01 for adamw). `data` names the batches to
-    train on (`FILE.npz`, `module:loader`) in place of the example inputs.
+    train on (`FILE.npz`, `module:loader`) in place of the example inputs. `runner` is a native
+    runner that was built for a device, `cores` are those that it is pinned to there.
 
     `shadow` runs every instruction again in eager, at the steps `shadow_steps` (by default the
     first and the last); `shadow_ops` and `shadow_modules` are glob patterns that choose among
@@ -63,6 +64,8 @@ class ValidateOptions(CheckOptions):
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     data: str = ""
+    runner: str = ""
+    cores: str = ""
     shadow: bool = False
     shadow_ops: tuple[str, ...] = ()
     shadow_modules: tuple[str, ...] = ()

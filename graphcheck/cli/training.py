@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -9,9 +10,11 @@ import typer
 from graphcheck.cli.options import chosen
 from graphcheck.config import Config
 from graphcheck.errors import UsageError
+from graphcheck.runtime.devices.interface import DeviceSettings, device
 
 __all__ = [
     "BetasOption",
+    "CoresOption",
     "DataOption",
     "DecayOption",
     "EpsOption",
@@ -21,15 +24,22 @@ __all__ = [
     "RateOption",
     "RequireOption",
     "ResumeOption",
+    "RunnerOption",
     "StepsOption",
     "training_options",
 ]
+
+_RATES = {"adam": 0.001, "adamw": 0.001}
+"""Learning rates where 0.05 would be out of all measure."""
 
 StepsOption = Annotated[
     int | None, typer.Option("--steps", min=1, help="Training steps (default: 20).")
 ]
 RateOption = Annotated[
-    float | None, typer.Option("--learning-rate", "--lr", help="Learning rate (default: 0.05).")
+    float | None,
+    typer.Option(
+        "--learning-rate", "--lr", help="Learning rate (default: 0.05; adam, adamw: 0.001)."
+    ),
 ]
 OptimizerOption = Annotated[
     str | None,
@@ -63,6 +73,14 @@ RequireOption = Annotated[
 ResumeOption = Annotated[
     bool, typer.Option("--resume", help="Take results that devices finished in an earlier run.")
 ]
+RunnerOption = Annotated[
+    Path | None,
+    typer.Option("--runner", metavar="FILE", help="Native runner built for an adb or ssh device."),
+]
+CoresOption = Annotated[
+    str | None,
+    typer.Option("--cores", metavar="LIST", help="Cores to run on there (adb, ssh): 4-7."),
+]
 DataOption = Annotated[
     str | None,
     typer.Option(
@@ -84,6 +102,8 @@ def training_options(
     betas: str | None,
     eps: float | None,
     on: list[str] | None,
+    runner: Path | None,
+    cores: str | None,
     data: str | None = None,
 ) -> dict[str, Any]:
     """The fields of `ValidateOptions` that these options give. Raises UsageError."""
@@ -93,12 +113,16 @@ def training_options(
         "betas": _betas(betas) if betas is not None else None,
         "eps": eps,
         "data": data,
+        "runner": str(runner.absolute()) if runner is not None else None,
+        "cores": cores,
     }
+    name = chosen(optimizer, settings.optimizer, "sgd")
+    usual = _RATES.get(name, 0.05)
     return {
         "steps": chosen(steps, settings.steps, 20),
-        "learning_rate": chosen(learning_rate, settings.learning_rate, 0.05),
-        "optimizer": chosen(optimizer, settings.optimizer, "sgd"),
-        "on": _devices(on),
+        "learning_rate": chosen(learning_rate, settings.learning_rate, usual),
+        "optimizer": name,
+        "on": _devices(on, DeviceSettings(runner, cores or "")),
         **{name: value for name, value in given.items() if value is not None},
     }
 
@@ -113,9 +137,7 @@ def _betas(text: str) -> tuple[float, float]:
     return first, second
 
 
-def _devices(on: list[str] | None) -> tuple[str, ...]:
+def _devices(on: list[str] | None, settings: DeviceSettings) -> tuple[str, ...]:
     """Names of devices, each once; looked up here, so that a wrong one costs nothing."""
-    from graphcheck.runtime.devices.interface import device
-
     names = [name.strip() for text in on or ["host"] for name in text.split(",")]
-    return tuple(dict.fromkeys(device(name).name for name in names))
+    return tuple(dict.fromkeys(device(name, settings).name for name in names))

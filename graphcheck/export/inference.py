@@ -23,10 +23,10 @@ from graphcheck.graph.pte import read_pte
 from graphcheck.graph.trace import MARK, Traced
 from graphcheck.opset.types import Opset
 from graphcheck.rewrite.plan import Choice
-from graphcheck.runtime.devices.interface import device
 from graphcheck.runtime.lower import Lowered
 from graphcheck.runtime.types import TrainRequest
 from graphcheck.validate.batches import array_input, device_batches, eager_batches
+from graphcheck.validate.devices import open_device
 from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
 from graphcheck.validate.optimizer import settings_of
 from graphcheck.validate.oracle import Oracle
@@ -194,7 +194,7 @@ def prove_inference(
     """
     progress("predicting in the runtime before and after training")
     leaves = (prediction.workload.inputs, prediction.workload.kwargs)
-    trace = device(options.on[0]).train(
+    trace = open_device(options.on[0], options).train(
         TrainRequest(
             program=program,
             weights=weights,

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from graphcheck.errors import GraphcheckError
 from graphcheck.export.types import Card, ExportOptions, TraceStep
-from graphcheck.runtime.devices.interface import device
 from graphcheck.runtime.types import TrainRequest
 from graphcheck.validate.batches import device_batches
+from graphcheck.validate.devices import open_device
 from graphcheck.validate.optimizer import settings_of
 from graphcheck.workload.types import Workload
 
@@ -27,7 +27,7 @@ def reference_trace(
     import numpy as np
 
     batches = device_batches(workload)
-    trace = device(options.on[0]).train(
+    trace = open_device(options.on[0], options).train(
         TrainRequest(
             program=program,
             weights=weights,

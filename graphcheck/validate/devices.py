@@ -6,10 +6,11 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from graphcheck.errors import DeviceError
 from graphcheck.options import ValidateOptions
-from graphcheck.runtime.devices.interface import Device
+from graphcheck.runtime.devices.interface import Device, DeviceSettings, device
 from graphcheck.runtime.stream import Take
 from graphcheck.runtime.types import RunFailure, Trace, TrainRequest
 from graphcheck.validate.device_result import DeviceResult
@@ -18,7 +19,7 @@ from graphcheck.validate.shadow_stage import Stream
 from graphcheck.validate.types import Verdict
 from graphcheck.worker import progress
 
-__all__ = ["Attached", "combined", "validate_on"]
+__all__ = ["Attached", "combined", "open_device", "validate_on"]
 
 _LOST = ("device", "space", "hang")
 """Kinds of failure that say more of the device than of the program."""
@@ -110,6 +111,12 @@ class Attached:
             gap_step=gap_step,
             resumed=trace.resumed,
         )
+
+
+def open_device(name: str, options: ValidateOptions) -> Device:
+    """The device of that name, as the options say. Raises UsageError if there can be none."""
+    runner = Path(options.runner) if options.runner else None
+    return device(name, DeviceSettings(runner, options.cores))
 
 
 def validate_on(

@@ -17,12 +17,11 @@ from pathlib import Path
 
 from graphcheck.errors import ModelError, UsageError
 from graphcheck.options import ValidateOptions
-from graphcheck.runtime.devices.interface import device
 from graphcheck.runtime.lower import Instruction, Lowered, lower
 from graphcheck.runtime.types import EVERY_STEP, Trace, TrainRequest
 from graphcheck.validate.batches import Batches, device_batches, eager_batches
 from graphcheck.validate.compare import Comparison, compare
-from graphcheck.validate.devices import Attached, validate_on
+from graphcheck.validate.devices import Attached, open_device, validate_on
 from graphcheck.validate.figures import installed_versions, overhead
 from graphcheck.validate.input_stage import with_inputs
 from graphcheck.validate.ladder import Ladder
@@ -73,7 +72,7 @@ def validate_workload(
         raise UsageError(f"{options.steps} steps cannot be trained", "use --steps 1 or more")
     if train is not None:
         return _Run(workload, options, train).verdict(lowered)
-    attached = [Attached(device(name), options) for name in dict.fromkeys(options.on)]
+    attached = [Attached(open_device(name, options), options) for name in dict.fromkeys(options.on)]
     # All are made before anything is traced, which may change the module.
     runs = [_Run(workload, options, one.train, one.stream) for one in attached]
     program = lowered or lower(workload, strict=options.strict)

@@ -8,10 +8,11 @@ import pytest
 from fake_device import load_model, lowered, no_runtime, trained
 
 from graphcheck.cli.exits import FailOn, exit_code_of_verdict
-from graphcheck.errors import DeviceError, ExitCode
+from graphcheck.errors import DeviceError, ExitCode, UsageError
 from graphcheck.options import ValidateOptions
 from graphcheck.runtime.types import RunFailure, Trace
 from graphcheck.validate import run as run_module
+from graphcheck.validate.optimizer import settings_of
 from graphcheck.validate.run import validate_workload
 
 
@@ -56,7 +57,7 @@ def louder(trace):
 def validated(monkeypatch):
     def validate(*fakes, **options):
         known = {fake.name: fake for fake in fakes}
-        monkeypatch.setattr(run_module, "device", known.__getitem__)
+        monkeypatch.setattr(run_module, "open_device", lambda name, _: known[name])
         wanted = ValidateOptions("model.py", steps=4, on=tuple(known), **options)
         workload = load_model("pool_first")
         return validate_workload(workload, wanted, lowered=lowered("pool_first"))
@@ -193,3 +194,20 @@ def test_a_trace_without_steps_has_no_figures(validated):
     assert verdict.devices[1].step_seconds == 0.0
     assert verdict.devices[1].gap is None
     assert verdict.verdict == "not run"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"optimizer": "lion"}, "optimizer 'lion' cannot be compared with eager training"),
+        ({"optimizer": "adam", "momentum": 0.9}, "optimizer adam has no momentum"),
+        ({"betas": (0.8, 0.9)}, "optimizer sgd has no betas"),
+        ({"momentum": 1.0}, "momentum must be from 0 to below 1, not 1.0"),
+        ({"weight_decay": -1.0}, "weight decay must be 0 or more, not -1.0"),
+        ({"optimizer": "adam", "betas": (0.9, 1.5)}, "betas must be from 0 to below 1, not "),
+    ],
+)
+def test_settings_that_cannot_be(options, message):
+    with pytest.raises(UsageError) as caught:
+        settings_of(ValidateOptions("model.py", **options))
+    assert caught.value.message.startswith(message)

@@ -31,6 +31,8 @@ def validate(
     on: train.OnOption = None,
     require: train.RequireOption = False,
     resume: train.ResumeOption = False,
+    runner: train.RunnerOption = None,
+    cores: train.CoresOption = None,
     inputs: opt.InputOption = None,
     loss: opt.LossOption = None,
     num_classes: opt.ClassesOption = None,
@@ -101,6 +103,8 @@ def validate(
             betas=betas,
             eps=eps,
             on=on,
+            runner=runner,
+            cores=cores,
             data=data,
         ),
         **inspect.shadow_settings(
