@@ -17,6 +17,7 @@ from graphcheck.opset.types import Opset
 from graphcheck.pipeline import versions
 from graphcheck.runtime.lower import Lowered
 from graphcheck.validate.batches import device_batches
+from graphcheck.validate.optimizer import named_settings, settings_of
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
@@ -59,6 +60,7 @@ def first_card(
         not_checked=rewritten.not_checked,
         optimizer=options.optimizer,
         learning_rate=options.learning_rate,
+        optimizer_settings=named_settings(options.optimizer, settings_of(options)),
         weights=output.with_suffix(".ptd").name if lowered.weights is not None else "",
         weights_bytes=len(lowered.weights or b""),
         weights_sha256=hashlib.sha256(lowered.weights).hexdigest() if lowered.weights else "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from graphcheck.options import ValidateOptions
 from graphcheck.report.types import NotChecked
@@ -175,6 +176,8 @@ class Card:
     worst_gradient_errors: dict[str, float] = field(default_factory=dict)
     optimizer: str = ""
     learning_rate: float = 0.0
+    optimizer_settings: dict[str, Any] = field(default_factory=dict)
+    """What the optimizer was given beside the learning rate, by the names of torch.optim."""
     reference_inputs_file: str = ""
     reference_inputs: tuple[str, ...] = ()
     reference: tuple[TraceStep, ...] = ()

@@ -10,7 +10,7 @@ from graphcheck.errors import UsageError
 from graphcheck.options import ValidateOptions
 from graphcheck.runtime.types import OptimizerSettings
 
-__all__ = ["OPTIMIZERS", "make_optimizer", "settings_of", "told_optimizer"]
+__all__ = ["OPTIMIZERS", "make_optimizer", "named_settings", "settings_of", "told_optimizer"]
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 
@@ -57,14 +57,20 @@ def told_optimizer(name: str, learning_rate: float, settings: OptimizerSettings)
     return ", ".join(parts)
 
 
+def named_settings(name: str, settings: OptimizerSettings) -> dict[str, Any]:
+    """The settings that this optimizer has, by the names that torch.optim gives them."""
+    own: dict[str, Any] = {"weight_decay": settings.weight_decay}
+    if name == "sgd":
+        return own | {"momentum": settings.momentum}
+    return own | {"betas": settings.betas, "eps": settings.eps}
+
+
 def make_optimizer(
     name: str, parameters: Iterable[Any], learning_rate: float, settings: OptimizerSettings
 ) -> Any:
     """The optimizer of torch.optim, computed parameter by parameter as its formulas say."""
     import torch
 
-    given = {"lr": learning_rate, "weight_decay": settings.weight_decay, "foreach": False}
-    if name == "sgd":
-        return torch.optim.SGD(parameters, momentum=settings.momentum, **given)
-    kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[name]
-    return kind(parameters, betas=settings.betas, eps=settings.eps, **given)
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    own = named_settings(name, settings)
+    return kinds[name](parameters, lr=learning_rate, foreach=False, **own)
