@@ -383,7 +383,12 @@ def _named(name: str) -> Rewrite:
 
 
 def _preferred(op: str, name: str) -> Rewrite:
-    found = [one for one in all_rewrites() if one.op == op and name in ("", one.name)]
+    # The stock runtime has no kernels of ours.
+    found = [
+        one
+        for one in all_rewrites()
+        if one.op == op and name in ("", one.name) and (name or not one.kernels)
+    ]
     assert found, f"no rewrite {name} of {op}"
     return found[0]
 

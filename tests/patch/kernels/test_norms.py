@@ -65,6 +65,56 @@ def test_batch_norm(agreement, channels, dtype, affine, last, seed):
     agreement.check(BATCH, [x, *pair, True, 0.1, 1e-5], outputs, expected, scale=4)
 
 
+FORWARD = "graphcheck::batch_norm_training.out"
+BACKWARD = "graphcheck::batch_norm_training_backward.out"
+
+
+@SWEEP
+@given(st.integers(1, 4), dtypes, affines, st.booleans(), seeds)
+def test_batch_norm_in_training(agreement, channels, dtype, affine, last, seed):
+    plane = [[], [7], [5, 3], [2, 3, 4]][seed % 4]
+    x = laid_out(numbers(seed, 3, channels, *plane, dtype=dtype), last)
+    pair = _affine(affine, (channels,), dtype, seed)
+    running = [numbers(seed + 2, channels, dtype=dtype), numbers(seed + 3, channels, dtype=dtype)]
+    running[1] = running[1].abs()
+    expected = torch.ops.aten._native_batch_norm_legit_functional(
+        *_wide(x, *pair, *running), True, 0.1, 1e-5
+    )
+    outputs = [dirty(like=x), *(dirty(channels, dtype=dtype) for _ in range(4))]
+    agreement.check(FORWARD, [x, *pair, *running, 0.1, 1e-5], outputs, expected, scale=4)
+
+
+@SWEEP
+@given(st.integers(1, 4), dtypes, st.booleans(), st.booleans(), seeds)
+def test_batch_norm_in_training_backward(agreement, channels, dtype, weighted, last, seed):
+    plane = [[], [7], [5, 3], [2, 3, 4]][seed % 4]
+    x = laid_out(numbers(seed, 3, channels, *plane, dtype=dtype), last)
+    grad = laid_out(numbers(seed + 4, 3, channels, *plane, dtype=dtype), last)
+    weight = numbers(seed + 1, channels, dtype=dtype) if weighted else None
+    _, mean, invstd = torch.native_batch_norm(*_wide(x, weight, None, None, None), True, 0.1, 1e-5)
+    # As the program hands them over: rounded to the dtype.
+    mean, invstd = mean.to(dtype), invstd.to(dtype)
+    expected = torch.ops.aten.native_batch_norm_backward(
+        *_wide(grad, x, weight, None, None, mean, invstd), True, 1e-5, [True, True, True]
+    )
+    outputs = [dirty(like=x), *(dirty(channels, dtype=dtype) for _ in range(2))]
+    agreement.check(BACKWARD, [grad, x, weight, mean, invstd], outputs, expected, scale=4)
+
+
+def test_batch_norm_in_training_refuses(agreement):
+    x, one = torch.randn(2, 3, 4, 4), torch.randn(3)
+    outputs = [dirty(like=x), *(dirty(3) for _ in range(4))]
+    for arguments in (
+        [x, torch.randn(4), None, one, one],
+        [x, None, None, one.double(), one],
+    ):
+        said = agreement.refuse(FORWARD, [*arguments, 0.1, 1e-5], outputs)
+        assert "the tensors of channels have one value for each, of input's dtype" in said
+    wrong = [torch.randn(2, 3, 4, 5), x, None, one, one]
+    said = agreement.refuse(BACKWARD, wrong, [dirty(like=x), dirty(3), dirty(3)])
+    assert "grad_out has the shape and dtype of input" in said
+
+
 def test_numbers_far_from_zero(agreement):
     """Mean 100, deviation 0.1: as near to the truth as eager, where the stock kernel is not."""
     x = 100 + 0.1 * numbers(5, 2, 4, 8, 8)
@@ -109,3 +159,35 @@ def test_rows_of_any_length(agreement, length):
     expected = torch.native_layer_norm(x.double(), [length], None, None, 1e-5)
     outputs = [dirty(like=x), dirty(3, 1), dirty(3, 1)]
     agreement.check(LAYER, [x, [length], None, None, 1e-5], outputs, expected, scale=4)
+
+
+class _Normed(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        return self.norm(self.conv(x)).square().mul(0.5).tanh().sum()
+
+
+def test_an_export_trains_with_them(library, tmp_path):
+    from graphcheck.export.run import export_workload
+    from graphcheck.export.types import ExportOptions
+    from graphcheck.workload.types import Workload
+
+    torch.manual_seed(0)
+    workload = Workload(module=_Normed(), inputs=(torch.randn(3, 3, 8, 8),))
+    options = ExportOptions(
+        target="normed",
+        steps=4,
+        prefer="patch",
+        kernel_libraries=(str(library),),
+        output=str(tmp_path / "normed.pte"),
+    )
+    result = export_workload(workload, options)
+    assert result.card is not None, result.failure
+    assert result.card.verdict == "match"
+    names = {record.name for record in result.card.rewrites}
+    assert names == {"batch_norm_training_kernel", "batch_norm_backward_kernel"}
+    assert set(result.card.kernels) >= {FORWARD, BACKWARD}
+    assert any("graphcheck.batch_norm_training (norm)" in line for line in result.card.patched)
