@@ -4,10 +4,10 @@
         [--output bench/results/pte_reading.md]
 
 The program is torchvision's ResNet-18 with GroupNorm, lowered for training by the stock flow
-(weights 46.8 MB); it is built in the folder when it is not there. Whole processes are measured, one
-after the other in each round; ratios are taken within a round and their median is quoted. On a machine
-that others use, CPU seconds are the figure to look at. Peak memory is that of the process
-(`ru_maxrss`).
+(weights 46.8 MB); it is built in the folder when it is not there. Whole processes are measured,
+one after the other in each round; ratios are taken within a round and their median is quoted. On
+a machine that others use, CPU seconds are the figure to look at. Peak memory is that of the
+process (`ru_maxrss`).
 
 - check: `graphcheck model.pte`, import of Python included
 - reader: a process that imports `read_pte` and reads the file

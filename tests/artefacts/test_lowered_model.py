@@ -29,8 +29,9 @@ def test_memory_of_a_model(capsys):
     assert "net.conv1" in {big["module"] for big in program["largest"]}
     (rewrite,) = body["rewrites"]
     assert rewrite["name"] == "max_pool2d_backward_scatter"
-    # Two pools; the larger one scatters onto as many zeros as it had inputs.
-    assert rewrite["adds"] >= 4 * 8 * 16 * 32 * 32
+    # Two pools, each with zeros of the size of its input and a sum on them.
+    assert rewrite["instructions"] == 4
+    assert 0 < rewrite["adds"] < rewrite["written"]
     assert body["without_rewrites"] > 0
     assert [entry["what"] for entry in body["not_checked"]] == [
         "memory that kernels take for themselves"

@@ -195,13 +195,13 @@ def test_a_folder_is_no_archive(tmp_path):
     assert refusal(path, tmp_path).message == f"{path} is no regular file, not an exported program"
 
 
-def test_two_thousand_mutations_of_the_archive(files, tmp_path):
+def test_mutations_of_the_archive(files, tmp_path):
     original = (files / "forward.pt2").read_bytes()
     rng = random.Random(3)
     path, out = tmp_path / "m.pt2", tmp_path / "out"
     out.mkdir()
     seen = collections.Counter[str]()
-    for _ in range(2_000):
+    for _ in range(800):
         data = bytearray(original)
         for _ in range(rng.choice((1, 1, 2, 8))):
             at = rng.randrange(len(data) - 4)
@@ -221,4 +221,4 @@ def test_two_thousand_mutations_of_the_archive(files, tmp_path):
             seen["refused" if "\n" not in error.message else "refused in many lines"] += 1
     # Checksums leave little that passes.
     assert set(seen) == {"clean", "refused"}
-    assert min(seen.values()) > 20
+    assert min(seen.values()) > 10
