@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from graphcheck.artefacts.reach import Reached, reach
@@ -39,7 +39,7 @@ def graph_of(program: PteProgram, opset: Opset) -> JointGraph:
     what a program does with them is measured on the program.
     """
     lowering = lowering_for(opset.runtime, opset.version)
-    taken = set(lowering.exempt) | set(lowering.kernels)
+    lowered = {**dict.fromkeys(lowering.exempt, ""), **lowering.kernels}
     calls: list[OpCall] = []
     parameters: dict[str, ParameterFact] = {}
     inputs: list[tuple[str, TensorFact]] = []
@@ -118,10 +118,10 @@ def _call(
     arguments: _Arguments,
     reached: Reached,
     source: Source,
-    taken: set[str],
+    lowered: Mapping[str, str],
 ) -> OpCall:
     signature = signature_of(instruction.op)
-    op, overload = _op_of(instruction.op, signature, taken)
+    op, overload = _op_of(instruction.op, signature, lowered)
     named: dict[str, Any] = {}
     if signature is not None:
         count = len(signature.arguments)
@@ -145,17 +145,18 @@ def _call(
     )
 
 
-def _op_of(kernel: str, signature: Signature | None, taken: set[str]) -> tuple[str, str]:
+def _op_of(kernel: str, signature: Signature | None, lowered: Mapping[str, str]) -> tuple[str, str]:
     """The op that the kernel stands for, by which advisories and mends know it.
 
-    What lowering does with an op (a view that is no kernel) is done in a program.
+    An op that lowering makes something else of (`lowered`) is not what the program calls.
     """
-    if signature is not None and f"{signature.op}.{signature.overload}" not in taken:
-        return signature.op, signature.overload
-    if signature is not None and kernel.startswith("dim_order_ops::"):
-        return signature.op, signature.overload
-    name, _, overload = kernel.replace("::", ".").partition(".")[2].partition(".")
-    return f"{kernel.partition('::')[0]}.{name}", overload or "default"
+    if signature is not None:
+        functional = f"{signature.op}.{signature.overload}"
+        if lowered.get(functional, kernel) == kernel:
+            return signature.op, signature.overload
+    namespace, _, rest = kernel.partition("::")
+    name, _, overload = rest.partition(".")
+    return f"{namespace}.{name}", overload or "default"
 
 
 class Modules:
