@@ -8,11 +8,11 @@ from graphcheck.advisory.load import all_advisories
 from graphcheck.advisory.needed import in_range
 from graphcheck.advisory.types import Advisory
 from graphcheck.cli.tables import table
-from graphcheck.opset.difference import Difference
+from graphcheck.opset.difference import Difference, present_since
 from graphcheck.opset.types import Limit, Opset
 from graphcheck.report.interface import Look
 
-__all__ = ["diff_json", "diff_text"]
+__all__ = ["diff_json", "diff_text", "kernel_history"]
 
 SCHEMA = 1
 
@@ -90,3 +90,42 @@ def _limits(found: Difference) -> tuple[list[str], list[str]]:
 
     before, after = ids(found.before.limits), ids(found.after.limits)
     return sorted(after - before), sorted(before - after)
+
+
+def kernel_history(opset: Opset) -> dict[str, dict[str, Any]]:
+    """By kernel: since which known release it is there (0.6.0 is the first known), which library
+    it is of, the advisories that it is wrong by, and since when those that it was wrong by are
+    mended ("right since 1.4.0", "" where there were none)."""
+    from packaging.version import Version
+
+    from graphcheck.opset.load import load
+    from graphcheck.opset.registry import shipped
+
+    releases = [load(name) for name in shipped()]
+    wrong: dict[str, list[str]] = {}
+    fixed: dict[str, list[str]] = {}
+    for advisory in all_advisories():
+        inside = in_range(advisory, opset.version)
+        for kernel in advisory.kernels:
+            if inside is True:
+                wrong.setdefault(kernel, []).append(advisory.id)
+            elif inside is False:
+                fixed.setdefault(kernel, []).append(advisory.fixed_in)
+    return {
+        kernel: {
+            "since": present_since(kernel, releases, opset.version),
+            "implementation": _library(kernel, opset),
+            "wrong": wrong.get(kernel, []),
+            "right_since": (
+                f"right since {max(fixed[kernel], key=Version)}" if kernel in fixed else ""
+            ),
+        }
+        for kernel in opset.kernels
+    }
+
+
+def _library(kernel: str, opset: Opset) -> str:
+    if kernel in opset.quantized:
+        return "quantized"
+    own = kernel in opset.optimized and not opset.portable
+    return "optimized" if own else "portable" if opset.optimized else ""

@@ -66,6 +66,27 @@ def test_list_counts(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["1.5.1"]["commit"] == "3b60683923245cf472b7323426920e15623ba361"
 
 
+def test_show_tells_since_when_and_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["opset", "show", "1.5.1", "--json"]) == 0
+    history = json.loads(capsys.readouterr().out)["history"]
+    assert history["et_copy::_h2d_copy.out"]["since"] == "1.4.1"
+    assert history["aten::flip.out"] == {
+        "since": "0.6.0",
+        "implementation": "portable",
+        "wrong": ["GCA-2026-0013"],
+        "right_since": "",
+    }
+    assert history["aten::mean.out"]["right_since"] == "right since 1.4.0"
+    assert history["aten::linear.out"]["implementation"] == "optimized"
+    assert run(["opset", "show", "1.3.1:portable", "--op", "max_pool2d_with_indices_b"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "",
+        "kernel                                             since  library   known faults   limits",
+        "aten::max_pool2d_with_indices_backward.grad_input  0.6.0  portable  GCA-2026-0001",
+        "1 kernels",
+    ]
+
+
 def test_the_installed_wheel_is_what_the_shipped_opset_says(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

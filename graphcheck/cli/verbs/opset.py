@@ -77,9 +77,11 @@ def show(
     as_json: JsonOption = False,
 ) -> int:
     """Show the kernels of an operator set, and the arguments that they refuse."""
+    from graphcheck.cli.opset_text import kernel_history
     from graphcheck.opset.load import load
 
     opset = load(name)
+    history = kernel_history(opset)
     kernels = sorted(entry for entry in opset.kernels if op is None or op in entry)
     limits = [entry for entry in opset.limits if op is None or op in entry.kernel]
     if as_json:
@@ -89,6 +91,7 @@ def show(
             "library": opset.library,
             "source": opset.source,
             "kernels": kernels,
+            "history": {kernel: history[kernel] for kernel in kernels},
             "limits": [
                 {"id": e.id, "kernel": e.kernel, "rule": e.rule, "reason": e.reason} for e in limits
             ],
@@ -98,10 +101,21 @@ def show(
     reasons: dict[str, list[str]] = {}
     for entry in limits:
         reasons.setdefault(entry.kernel, []).append(f"{entry.rule} {entry.id}")
-    rows = [(kernel, "; ".join(reasons.get(kernel, ()))) for kernel in kernels]
+    rows = [
+        (
+            kernel,
+            history[kernel]["since"],
+            history[kernel]["implementation"],
+            ", ".join(history[kernel]["wrong"]) or history[kernel]["right_since"],
+            "; ".join(reasons.get(kernel, ())),
+        )
+        for kernel in kernels
+    ]
     shown = look()
     title = f"{opset.runtime} {opset.version}, {opset.library}, from {opset.source}"
-    body_text = table(("kernel", "limits"), rows, shown) if rows else ""
+    body_text = (
+        table(("kernel", "since", "library", "known faults", "limits"), rows, shown) if rows else ""
+    )
     everywhere = [f"any kernel: {text}" for text in reasons.get("*", ())]
     parts = [title, "", body_text.rstrip("\n"), *everywhere, f"{len(kernels)} kernels"]
     emit("\n".join(part for part in parts if part or part is parts[1]) + "\n")
