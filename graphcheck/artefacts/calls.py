@@ -53,11 +53,8 @@ def graph_of(program: PteProgram, opset: Opset) -> JointGraph:
         for instruction in method.instructions:
             if instruction.kind == "kernel":
                 arguments = _Arguments(method, computed)
-                calls.append(
-                    _call(
-                        len(calls), instruction, arguments, reached, modules.of(instruction), taken
-                    )
-                )
+                source = modules.of(instruction)
+                calls.append(_call(len(calls), instruction, arguments, reached, source, lowered))
         for index, name in reached.weights.items():
             value = method.values[index]
             parameters[name] = ParameterFact(name, value.dtype, value.shape, True, True)
