@@ -25,12 +25,13 @@ def devices_block(verdict: Verdict, look: Look) -> Iterator[str]:
 
 def device_sentence(device: DeviceResult, verdict: Verdict) -> str:
     """`match; step 1.2 ms (1.1 to 1.3 ms); peak memory 48 MiB, arena 1.2 MiB; ...`"""
-    if device.lost and not device.steps:
-        at = f" at {device.failed_at}" if device.failed_at else ""
-        return f"NOT RUN{at}: {device.reason}"
     parts = [device.verdict]
-    if device.lost or (device.verdict == "not run" and len(verdict.devices) > 1):
-        parts = [f"NOT RUN: {device.reason}" if device.lost else f"not run: {device.reason}"]
+    reason = device.reason.removeprefix(device.name).lstrip(": ")
+    if device.lost:
+        at = f" at {device.failed_at}" if device.failed_at else ""
+        parts = [f"NOT RUN{at}: {reason}"]
+    elif device.verdict != "match" and len(verdict.devices) > 1:
+        parts = [f"{device.verdict}: {reason}"]
     if device.steps:
         earlier = " (of an earlier run)" if device.resumed else ""
         parts.append(

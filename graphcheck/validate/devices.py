@@ -147,9 +147,9 @@ def combined(
             reason = f"{reason}, on {_listed([results[i].name for i in counting])}"
         else:
             reason = f"on {results[chosen].name}: {reason}"
-        reason += "".join(f"; NOT RUN on {one.name}: {one.reason}" for one in lost)
+        reason += "".join(f"; NOT RUN on {_told(one)}" for one in lost)
     elif len(results) > 1:
-        reason = "; ".join(f"{one.name}: {one.reason}" for one in lost)
+        reason = "; ".join(map(_told, lost))
     notes = [note for v in verdicts for note in v.notes]
     return replace(
         verdict,
@@ -158,6 +158,11 @@ def combined(
         required=required,
         notes=tuple(dict.fromkeys([*verdict.notes, *notes])),
     )
+
+
+def _told(one: DeviceResult) -> str:
+    """Name and reason, the name once."""
+    return f"{one.name}: {one.reason.removeprefix(one.name).lstrip(': ')}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from graphcheck.graph.types import Source
 from graphcheck.report.types import NotChecked, Report, Suppressed, UnusedSuppression
 from graphcheck.rules.types import Finding, Mend, Severity
+from graphcheck.validate.device_result import DeviceResult
 from graphcheck.validate.types import Divergence, Stage, StaleOutput, Verdict, WrongInstruction
 
 __all__ = ["REPORTS", "ROOT", "VERDICTS"]
@@ -202,6 +203,58 @@ VERDICTS = {
         notes=("random ops were compared by their mask",),
         versions=_VERSIONS,
         optimizer="sgd, learning rate 0.05",
+    ),
+    "devices": Verdict(
+        target="model.py",
+        verdict="match",
+        reason="all agree, on host and qemu-aarch64; NOT RUN on ssh:pi@board: cannot be reached",
+        stages=_LADDER[:3],
+        steps=2,
+        losses=(2.3, 2.2),
+        eager_losses=(2.3, 2.2),
+        stale_checked=True,
+        devices=(
+            DeviceResult(
+                "host",
+                "x86_64",
+                "match",
+                "all agree",
+                steps=2,
+                losses=(2.3, 2.2),
+                step_seconds=0.0123,
+                step_low=0.0121,
+                step_high=0.0134,
+                start_bytes=4 << 20,
+                peak_bytes=25 << 20,
+                arena_bytes=6 << 20,
+            ),
+            DeviceResult(
+                "qemu-aarch64",
+                "aarch64",
+                "match",
+                "all agree",
+                steps=2,
+                losses=(2.3, 2.2),
+                step_seconds=1.2,
+                step_low=1.1,
+                step_high=1.3,
+                start_bytes=19 << 20,
+                peak_bytes=44 << 20,
+                arena_bytes=6 << 20,
+                gap=2.2e-7,
+                resumed=True,
+            ),
+            DeviceResult(
+                "ssh:pi@board",
+                "",
+                "not run",
+                "ssh:pi@board cannot be reached: no route to host",
+                lost=True,
+                failed_at="load",
+            ),
+        ),
+        versions=_VERSIONS,
+        optimizer="adamw, learning rate 0.001, weight decay 0.01",
     ),
     "not-run": Verdict(
         target="model.py",

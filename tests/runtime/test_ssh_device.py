@@ -122,6 +122,14 @@ def test_the_connection_is_killed(programs, sshd, board):
     assert settled(sshd) == []
 
 
+def test_a_run_that_takes_too_long(programs, sshd, board):
+    trace = board.train(programs["healthy"].request(steps=LONG, record=False, timeout=1.0))
+    assert 0 < len(trace.steps) < LONG
+    assert trace.failure.kind == "hang"
+    assert trace.failure.message.startswith("the runtime did not end within 1 s; it was in ")
+    assert settled(sshd) == []
+
+
 def test_a_full_disk_there(programs, sshd, compiler):
     sshd.stop()
     for path in (sshd.cache / "graphcheck" / "files").glob("*"):

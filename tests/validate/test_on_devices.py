@@ -87,7 +87,7 @@ def test_one_that_is_missing(validated):
     assert verdict.verdict == "match"
     assert verdict.reason == (
         "the loss and 2 gradients agree with eager at each of 4 steps, on one; "
-        "NOT RUN on board: board: no route to host (Plug it in)"
+        "NOT RUN on board: no route to host (Plug it in)"
     )
     assert verdict.devices[1].lost
     assert verdict.devices[1].failed_at == "load"

@@ -10,11 +10,13 @@ import shutil
 from pathlib import Path
 
 from graphcheck.errors import DeviceError
+from graphcheck.graph.pte import read_pte
 from graphcheck.runtime.build import build_runner
 from graphcheck.runtime.devices.host import first_missing, run_here
-from graphcheck.runtime.devices.job import train_with
+from graphcheck.runtime.devices.job import Job, train_with
 from graphcheck.runtime.libraries import RuntimeLibraries, find_libraries
 from graphcheck.runtime.platforms import libraries_for
+from graphcheck.runtime.stream import Take, stream_here
 from graphcheck.runtime.toolchain import find_cross_compiler, native_machine
 from graphcheck.runtime.types import Trace, TrainRequest
 
@@ -41,11 +43,16 @@ class QemuDevice:
 
     def train(self, request: TrainRequest) -> Trace:
         """See `graphcheck.runtime.devices.interface.Device.train`."""
+        command = self._command()
+        return train_with(lambda job: run_here(command, job), request, f"{self.name} {command[-1]}")
+
+    def stream(self, request: TrainRequest, take: Take) -> Trace:
+        """Run the request; each dumped instruction goes to `take` while the runner runs."""
+        return stream_here(self._command(), Job(request, read_pte(request.program)), take)
+
+    def _command(self) -> tuple[str, ...]:
         prefix, libraries = started()
-        runner = build_runner(libraries, _MACHINE, prefix)
-        return train_with(
-            lambda job: run_here((*prefix, str(runner)), job), request, f"{self.name} {runner}"
-        )
+        return (*prefix, str(build_runner(libraries, _MACHINE, prefix)))
 
 
 DEVICE = QemuDevice()
