@@ -135,12 +135,32 @@ class Halves(nn.Module):
         return ((torch.rand(4, 900) + 0.5).bfloat16(),)
 
 
+class Ties(nn.Module):
+    """A max pool that meets exact ties of different patches: sums of small whole numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(2, 2, 1)
+        nn.init.ones_(self.conv.weight)
+        nn.init.zeros_(self.conv.bias)
+        self.fc = nn.Linear(2 * 3 * 4, 3)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        x = nn.functional.max_pool2d(self.conv(x), 2)
+        return nn.functional.cross_entropy(self.fc(x.flatten(1)), y)
+
+    @staticmethod
+    def example() -> tuple[torch.Tensor, ...]:
+        return torch.randint(0, 3, (3, 2, 6, 8)).float(), _targets(3, 3)
+
+
 MODELS: dict[str, Callable[[], Any]] = {
     "convolutions": Convolutions,
     "pools": Pools,
     "rows": Rows,
     "squares": Squares,
     "halves": Halves,
+    "ties": Ties,
 }
 
 

@@ -66,4 +66,7 @@ bool offer(const Entry& entry);
   static const bool name##_offered = mutants::offer({#name, op, slots, name}); \
   static void name(mutants::Call& call)
 
+// Right as well, but by another rule for ties than eager's: no mutant.
+#define RULE MUTANT
+
 }  // namespace mutants

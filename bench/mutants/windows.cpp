@@ -391,3 +391,38 @@ MUTANT(avg_pool_backward_overwrites, "aten::avg_pool2d_backward.grad_input", "f4
     return value / static_cast<float>(divisor);
   });
 }
+
+RULE(max_pool_last_of_ties, "aten::max_pool2d_with_indices.out", "f4 f4 l4 !", "ties",
+     "of equal values the last is picked") {
+  call.run();
+  const Pool pool(call, 0, 6, 1);
+  pool.each([&](int64_t p, int64_t y, int64_t x, int64_t to) {
+    const auto window = pool.window(y, x);
+    for (int64_t iy = window.top; iy < window.bottom; ++iy) {
+      for (int64_t ix = window.left; ix < window.right; ++ix) {
+        const float value = call.data(0)[(p * pool.height + iy) * pool.width + ix];
+        if (value == call.data(6)[to]) call.data_as<int64_t>(7)[to] = iy * pool.width + ix;
+      }
+    }
+  });
+}
+
+RULE(max_pool_backward_equal_split, "aten::max_pool2d_with_indices_backward.grad_input",
+     "f4 f4 l4 f4", "ties", "equal values share the gradient, as with amax") {
+  const Pool pool(call, 1, 0, 2);
+  std::memset(call.data(8), 0, call.tensor(8).nbytes());
+  pool.each([&](int64_t p, int64_t y, int64_t x, int64_t from) {
+    const auto window = pool.window(y, x);
+    const int64_t plane = pool.height * pool.width;
+    const float best = call.data(1)[p * plane + call.data_as<int64_t>(7)[from]];
+    std::vector<int64_t> equal;
+    for (int64_t iy = window.top; iy < window.bottom; ++iy) {
+      for (int64_t ix = window.left; ix < window.right; ++ix) {
+        const int64_t at = p * plane + iy * pool.width + ix;
+        if (call.data(1)[at] == best) equal.push_back(at);
+      }
+    }
+    const float share = call.data(0)[from] / static_cast<float>(equal.size());
+    for (const int64_t at : equal) call.data(8)[at] += share;
+  });
+}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from graphcheck.report.ansi import wrap
 from graphcheck.report.interface import Look
+from graphcheck.report.words import counted
 from graphcheck.validate.ties.types import PoolTies, RuleEffect
 from graphcheck.validate.types import Verdict
 
@@ -32,7 +33,7 @@ def pool_sentence(pool: PoolTies) -> str:
             "its largest entry"
         )
     return (
-        f"{pool.pool} {pool.dtype}: {pool.windows} windows; tied: {_percent(pool.inert)} without "
+        f"{pool.pool} {pool.dtype}: {counted(pool.windows, 'window')}; tied: {_percent(pool.inert)} without "
         f"gradient, {_percent(pool.same)} from equal patches, {_percent(pool.different)} from "
         f"different ones; nearly tied: {_percent(pool.near)}{bound}"
     )
@@ -50,4 +51,4 @@ def effect_sentence(effect: RuleEffect) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
+    return f"{100 * share:.3g} %"

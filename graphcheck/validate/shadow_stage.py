@@ -204,7 +204,10 @@ class ShadowStage:
         left = f", {len(shadowed.unchecked)} NOT CHECKED" if shadowed.unchecked else ""
         for index, op, why in shadowed.unchecked[:5]:
             self.notes.append(f"shadow execution: instruction {index} ({op}) NOT CHECKED, {why}")
-        for index, op, count in shadowed.ties[:5]:
+        decided: dict[tuple[int, str], int] = {}
+        for index, op, count in shadowed.ties:
+            decided[index, op] = decided.get((index, op), 0) + count
+        for (index, op), count in list(decided.items())[:5]:
             self.notes.append(
                 f"RULE CHANGE: instruction {index} ({op}) decides {count} "
                 f"{'ties' if count > 1 else 'tie'} in another way than eager, which is no error"

@@ -24,6 +24,14 @@ def library(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def right_pools(library):
+    """The kernel of ours that clears its memory: the runtime's own is wrong on any max pool."""
+    from graphcheck.patch.library.build import build_library
+
+    return build_library(library.parent / "right", ops=["max_pool2d_with_indices_backward"]).library
+
+
+@pytest.fixture(scope="module")
 def caught(library, tmp_path_factory):
     """Verdicts by mutant, with reproducers; the healthy control is ""."""
     folder = tmp_path_factory.mktemp("reproducers")
@@ -109,6 +117,33 @@ def test_reproduce_on_the_command_line(caught, library, monkeypatch, capsys):
     monkeypatch.setenv("GRAPHCHECK_MUTANT", "")
     assert run(["validate", "--reproduce", folder, "--kernel-library", str(library)]) == 0
     assert "right: aten::convolution_backward.out" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("max_pool_last_of_ties", "take another of equal values in "),
+        ("max_pool_backward_equal_split", "shares the gradient of a tie equally among the largest"),
+    ],
+)
+def test_another_rule_for_ties_is_no_error(library, right_pools, name, told):
+    verdict = harness.validate("ties", (library, right_pools), name)
+    assert verdict.wrong == ()
+    assert verdict.verdict == "match"
+    assert verdict.reason.startswith(
+        "the loss and 4 gradients agree with eager under the runtime's own choices at ties"
+    )
+    changes = [note for note in verdict.notes if note.startswith("RULE CHANGE: ")]
+    assert any(told in note for note in changes)
+    assert any("in another way than eager, which is no error" in note for note in changes)
+    assert not verdict.free_compared
+
+
+def test_a_wrong_gradient_at_a_tie_is_an_error(library, right_pools):
+    verdict = harness.validate("ties", (library, right_pools), "max_pool_backward_mirrored")
+    assert verdict.verdict == "diverged"
+    assert {w.op for w in verdict.wrong} == {"aten::max_pool2d_with_indices_backward.grad_input"}
+    assert not any("RULE CHANGE" in note for note in verdict.notes)
 
 
 def test_what_is_no_reproducer_is_refused(tmp_path, caught):

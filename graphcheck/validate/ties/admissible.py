@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphcheck.validate.noise import unit
 from graphcheck.validate.ties.windows import Windows
 
 __all__ = ["admissible_gradient"]
 
 _ROUNDS = 3000
+_SHARES = 4.0
+"""Roundings of a share."""
 _LARGEST = 64
 """Tied windows that hang together; of more, nothing is decided."""
 
@@ -57,7 +60,13 @@ def admissible_gradient(
             if not bool(wrong[plane, touched].any()):
                 continue
             if len(group) > _LARGEST or not _feasible(
-                group, members, touched, flow[plane], target[plane], limit[plane]
+                group,
+                members,
+                touched,
+                flow[plane],
+                target[plane],
+                limit[plane],
+                unit(gradient.dtype),
             ):
                 return None
             changed += len(group)
@@ -89,6 +98,7 @@ def _feasible(
     flow: Any,
     target: Any,
     limit: Any,
+    rounding: float,
 ) -> bool:
     """Whether shares of the windows' gradients, each a point of a simplex, give the target.
 
@@ -99,7 +109,8 @@ def _feasible(
     place = {cell: i for i, cell in enumerate(touched)}
     size = max(float(flow[window].abs()) for window in group)
     goal = target[touched] / size
-    slack = limit[touched] / size
+    # Shares are rounded, too, where the indices alone would give an exact zero.
+    slack = (limit[touched].max() + _SHARES * rounding * size) / size
     owners = [(window, place[cell]) for window in group for cell in members[window]]
     columns = torch.zeros(len(touched), len(owners), dtype=torch.float64)
     parts: list[list[int]] = [[] for _ in group]

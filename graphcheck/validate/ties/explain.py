@@ -16,7 +16,7 @@ from typing import Any
 
 from graphcheck.runtime.lower import Instruction, Lowered
 from graphcheck.runtime.types import EVERY_STEP, Trace, TrainRequest
-from graphcheck.validate.compare import Comparison, compare
+from graphcheck.validate.compare import VISIBLE, Comparison, compare
 from graphcheck.validate.noise import AMPLITUDE, unit
 from graphcheck.validate.oracle import Oracle
 from graphcheck.validate.ties.rules import FORWARD, NotATie, chosen_mode, rule_mode
@@ -42,12 +42,14 @@ def explain_by_ties(
     order: Sequence[str],
     prefix: str,
 ) -> Comparison:
-    """A comparison without the divergence where ties explain it, else the one that was given.
+    """A comparison without the difference where ties explain it, else the one that was given.
+
+    A difference within a tolerance that is as wide as a jump at a tie is looked at, too.
 
     `oracles` makes an oracle with the weights the program was made with.
     """
     pools = pools_of(lowered)
-    if comparison.first_locked is None or comparison.names_shifted:
+    if comparison.names_shifted or not _apart(comparison):
         return comparison
     progress("looking for ties in max pools")
     if not pools:
@@ -65,14 +67,17 @@ def explain_by_ties(
         if len(record.outputs) == 2:
             choices.setdefault(record.step, []).append(record.outputs[1].array)
     counts: list[tuple[int, int]] = []
+    judged: set[int] = set()
 
     @contextmanager
     def around(step: int) -> Iterator[None]:
-        with chosen_mode(choices.get(step, []), _interval, counts):
+        # The first pass of a step is the plain one, later ones measure what noise does to it.
+        with chosen_mode(choices.get(step, []), _interval, counts, judge=step not in judged):
             yield
+        judged.add(step)
 
     again = _again(oracles(), around, trace, order, prefix)
-    if again is None or again.first_locked is not None:
+    if again is None or _apart(again):
         return _split(train, request, oracles(), comparison, order=order, prefix=prefix)
     equal, near = (sum(pair[k] for pair in counts) for k in (0, 1))
     names = ", ".join(dict.fromkeys(p.source.module for p in pools if p.source.module))
@@ -108,7 +113,7 @@ def _split(
 
     trace = train(replace(request, detect_stale=False, dump_step=None))
     again = _again(oracle, around, trace, order, prefix)
-    if again is None or again.first_locked is not None:
+    if again is None or _apart(again):
         return comparison
     again.notes.append(
         f"{RULE_CHANGE}: the program shares the gradient of a tie equally among the largest "
@@ -127,6 +132,12 @@ def _again(
         return None
     finally:
         oracle.around = lambda _: nullcontext()
+
+
+def _apart(comparison: Comparison) -> bool:
+    """Whether gradients differ, or would but for the jumps that tolerances allow at kinks."""
+    worst = max(comparison.worst.values(), default=0.0)
+    return comparison.first_locked is not None or not (worst <= VISIBLE)
 
 
 def _merged(comparison: Comparison, again: Comparison) -> Comparison:

@@ -51,13 +51,18 @@ def rule_mode(*, split: bool) -> Any:
 
 
 def chosen_mode(
-    choices: Sequence[Any], interval: Callable[[Any], Any], counts: list[tuple[int, int]]
+    choices: Sequence[Any],
+    interval: Callable[[Any], Any],
+    counts: list[tuple[int, int]],
+    *,
+    judge: bool = True,
 ) -> Any:
     """A dispatch mode in which each max pool picks the indices of `choices`, in turn.
 
     `interval` gives how far rounding may have moved each entry of a pool's input. `counts` takes,
     pool by pool, how many windows chose another of equal values, and another of nearly equal ones.
-    Raises NotATie, inside, for a choice that neither explains.
+    Raises NotATie, inside, for a choice that neither explains. Without `judge` the values of the
+    choices are not looked at: they belong to a pass that noise was added to.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -84,6 +89,8 @@ def chosen_mode(
             if not bool(inside.all()) or _outside(given, source, index):
                 raise NotATie("an index is outside of its window")
             picked = torch.gather(flat, -1, index.flatten(-2)).reshape(values.shape)
+            if not judge:
+                return values.copy_(picked), indices.copy_(index)
             gap = (values - picked).double()
             room = interval(source).flatten(-2)
             near = torch.gather(room, -1, index.flatten(-2)).reshape(values.shape)
