@@ -79,6 +79,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--environment", action="append", default=[], metavar="VERSION=PATH")
     parser.add_argument("--again", action="store_true", help="measure what is known, too")
+    parser.add_argument("--only", default="", metavar="PREFIX", help="such as model: or probe:")
     parser.add_argument("--table", action="store_true")
     arguments = parser.parse_args()
     sys.path[:0] = [str(ROOT), str(ROOT / "bench")]
@@ -86,7 +87,8 @@ def main() -> None:
         version, _, path = text.partition("=")
         answers = json.loads(ANSWERS.read_text()) if ANSWERS.exists() else {}
         known = {} if arguments.again else answers.get(version, {}).get("answers", {})
-        found = measure(version, path, [item for item in items() if item not in known])
+        wanted = [item for item in items() if item.startswith(arguments.only)]
+        found = measure(version, path, [item for item in wanted if item not in known])
         answers = json.loads(ANSWERS.read_text()) if ANSWERS.exists() else {}
         if known:
             found["answers"] = {**known, **found["answers"]}
