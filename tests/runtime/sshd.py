@@ -27,10 +27,11 @@ class Sshd:
     folder: Path
     process: subprocess.Popen | None = None
 
-    def start(self, limit: int = 0) -> None:
+    def start(self, limit: int = 0, sftp: bool = True) -> None:
         """Start it; files written in its sessions may have `limit` KiB (0: no limit)."""
         daemon = shutil.which("sshd", path=PATH)
-        words = shlex.join([daemon, "-D", "-e", "-f", str(self.folder / "sshd_config")])
+        config = self.folder / ("sshd_config" if sftp else "sshd_config_without_sftp")
+        words = shlex.join([daemon, "-D", "-e", "-f", str(config)])
         limited = f"ulimit -f {limit * 2}; " if limit else ""
         with (self.folder / "log").open("wb") as log:
             self.process = subprocess.Popen(
@@ -96,12 +97,14 @@ def sshd(tmp_path_factory):
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     server = next((path for path in SFTP if Path(path).exists()), "internal-sftp")
-    (folder / "sshd_config").write_text(
+    config = (
         f"ListenAddress 127.0.0.1\nPort {port}\nHostKey {folder}/host_key\n"
         f"AuthorizedKeysFile {folder}/key.pub\nStrictModes no\nPidFile none\n"
-        f"PermitRootLogin yes\nPasswordAuthentication no\nSubsystem sftp {server}\n"
+        f"PermitRootLogin yes\nPasswordAuthentication no\n"
         f"SetEnv XDG_CACHE_HOME={folder}/cache\n"
     )
+    (folder / "sshd_config").write_text(f"{config}Subsystem sftp {server}\n")
+    (folder / "sshd_config_without_sftp").write_text(config)
     options = f"-F /dev/null -i {folder}/key -o IdentitiesOnly=yes -o StrictHostKeyChecking=no"
     quiet = "-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
     daemon = Sshd(f"ssh:{getpass.getuser()}@127.0.0.1:{port}", folder / "cache", folder)

@@ -144,6 +144,17 @@ def test_a_full_disk_there(programs, sshd, compiler):
     assert settled(sshd) == []
 
 
+def test_a_board_without_sftp(programs, sshd, compiler):
+    sshd.stop()
+    sshd.start(sftp=False)
+    try:
+        assert device(sshd.name).train(programs["healthy"].request(steps=1)).failure is None
+    finally:
+        sshd.stop()
+        sshd.start()
+    assert settled(sshd) == []
+
+
 def test_a_board_that_is_not_there(programs, sshd):
     with pytest.raises(DeviceError) as caught:
         device("ssh:nobody@127.0.0.1:1").train(programs["healthy"].request(steps=2))

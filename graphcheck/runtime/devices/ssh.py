@@ -104,8 +104,13 @@ class _SshLink:
                 (Path(here) / name).symlink_to(path.resolve())
             names = [f"{here}/{name}" for name in files]
             host = f"[{self.host}]" if ":" in self.host else self.host
-            words = [*self._command("scp", "-P"), "-q", "--", *names, f"{host}:{folder}/"]
-            return run_command(words, timeout=timeout)
+            command = [*self._command("scp", "-P"), "-q"]
+            ends = ["--", *names, f"{host}:{folder}/"]
+            result = run_command([*command, *ends], timeout=timeout)
+            if result.code and "onnection closed" in result.output:
+                # So ends a board without an SFTP server, which may still have scp itself.
+                result = run_command([*command, "-O", *ends], timeout=timeout)
+            return result
 
     def stream(self, script: str, output: Path, timeout: float) -> Streamed:
         """See `Link.stream`."""
