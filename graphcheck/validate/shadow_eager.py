@@ -110,9 +110,11 @@ def widened(value: Any) -> Any:
 
 
 def _callable(node: Any) -> Any:
-    """The out variant itself, or the functional op where some of its results are masked out."""
+    """The out variant itself, or the functional op where some of its results are masked out or
+    where they are one list."""
     target = node.target
-    if all(results_made(node)):
+    listed = any(a.is_out and "List" in str(a.type) for a in target._schema.arguments)
+    if all(results_made(node)) and not listed:
         return target
     names = [argument.name for argument in target._schema.arguments if not argument.is_out]
     packet = target.overloadpacket

@@ -9,7 +9,8 @@ dtype (half its machine epsilon), an entry may be off by
 - `TERMS` * u * (sum of |terms| + sqrt(n) * |result|) for a sum of n terms (reductions, matrix
   products, convolutions): each of the n roundings is u times a partial sum, and they add up as a
   random walk. The sum of |terms| is the op itself in float64 on the absolute values of its inputs.
-  In half types n counts as 1: partial sums belong in float32;
+  In half types n counts as 1 and TERMS twice: a few terms may be added up in the type itself, but
+  the partial sums of many belong in float32;
 - for other ops (norms, softmax, losses) ULPS times the spread of the float64 result when every
   input moves by u of itself, with the sums inside as above.
 
@@ -121,7 +122,8 @@ class Bounds:
                     self._size.append(None)
                     continue
                 u = unit(native.dtype)
-                bound = total.abs().double().reshape(native.shape) * (TERMS * u)
+                few = 2.0 if _sum_unit(native.dtype) < u else 1.0
+                bound = total.abs().double().reshape(native.shape) * (few * TERMS * u)
                 bound += native.double().abs() * (
                     TERMS * _sum_unit(native.dtype) * math.sqrt(count)
                 )
