@@ -66,6 +66,10 @@ def _order(rewrite: Rewrite) -> tuple[str, bool, str]:
     return rewrite.op, not rewrite.kernels, rewrite.name
 
 
-def rewrites_for(op: str) -> tuple[Rewrite, ...]:
-    """Rewrites of a qualified overload; the preferred one first."""
-    return tuple(rewrite for rewrite in all_rewrites() if rewrite.op == op)
+def rewrites_for(op: str, kernels: frozenset[str] = frozenset()) -> tuple[Rewrite, ...]:
+    """Rewrites of a qualified overload that need no kernels but these; the preferred one first."""
+    return tuple(
+        rewrite
+        for rewrite in all_rewrites()
+        if rewrite.op == op and kernels.issuperset(rewrite.kernels)
+    )

@@ -33,11 +33,10 @@ class Choice:
     keep_patched: bool = False
     kernels: frozenset[str] = frozenset()
 
-    def allows(self, rewrite: Rewrite) -> bool:
-        """Whether the kernels that the rewrite needs may be used, if it needs any."""
-        if not rewrite.kernels:
-            return True
-        return self.keep_patched and self.kernels.issuperset(rewrite.kernels)
+    @property
+    def usable(self) -> frozenset[str]:
+        """Kernels of a library that rewrites may use."""
+        return self.kernels if self.keep_patched else frozenset()
 
     @property
     def whole(self) -> frozenset[str]:
@@ -46,7 +45,9 @@ class Choice:
         return frozenset(
             rewrite.op
             for rewrite in all_rewrites()
-            if rewrite.kernels and self.allows(rewrite) and not self.forbids(rewrite)
+            if rewrite.kernels
+            and self.usable.issuperset(rewrite.kernels)
+            and not self.forbids(rewrite)
         )
 
     def forbids(self, rewrite: Rewrite) -> bool:
@@ -117,10 +118,8 @@ class Plan:
     def _of_stage(self, op: str, stage: str) -> tuple[Rewrite, ...]:
         return tuple(
             rewrite
-            for rewrite in rewrites_for(op)
-            if rewrite.stage == stage
-            and self.choice.allows(rewrite)
-            and not self.choice.forbids(rewrite)
+            for rewrite in rewrites_for(op, self.choice.usable)
+            if rewrite.stage == stage and not self.choice.forbids(rewrite)
         )
 
     def _candidates(self, op: str) -> tuple[Rewrite, ...]:
