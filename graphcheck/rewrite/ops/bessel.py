@@ -130,7 +130,7 @@ def _function(order: int, scale: bool) -> Callable[[Any], Any]:
     below, above = (_I0_BELOW_8, _I0_ABOVE_8) if order == 0 else (_I1_BELOW_8, _I1_ABOVE_8)
 
     def decompose(x: Any) -> Any:
-        """Computed in float64."""
+        """Computed in float64. NaN at infinity without scaling, as eager."""
         import torch
 
         wide = x.to(torch.float64)
@@ -149,19 +149,12 @@ def _function(order: int, scale: bool) -> Callable[[Any], Any]:
             # In two halves: exp overflows before the function does.
             half = torch.exp(scaled(size, 0.5))
             value = half * value * half
-        value = torch.where(torch.isinf(size), _at_infinity(size, scale), value)
         if order:
             value = torch.where(wide < 0, -value, value)
         value = torch.where(torch.isnan(wide), wide, value)
         return value.to(x.dtype if x.dtype.is_floating_point else torch.get_default_dtype())
 
     return decompose
-
-
-def _at_infinity(size: Any, scale: bool) -> Any:
-    import torch
-
-    return torch.zeros_like(size) if scale else size
 
 
 REWRITES = tuple(
