@@ -10,7 +10,7 @@ from graphcheck.errors import DeviceError
 from graphcheck.runtime.devices.interface import device
 
 MODEL = Path(__file__).resolve().parents[1] / "models" / "seed_cnn.py"
-STEPS = 3
+STEPS = 2
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ import pytest
 from fake_adb import FakeAdb
 
 from graphcheck.errors import DeviceError, UsageError
+from graphcheck.runtime.devices.board import _fastest
 from graphcheck.runtime.devices.bundle import core_mask
 from graphcheck.runtime.devices.host import train
 from graphcheck.runtime.devices.interface import DeviceSettings, device, families
@@ -172,6 +173,23 @@ def test_runners_that_do_not_fit(
         phone.train(programs["healthy"].request(steps=1))
     assert message in caught.value.message
     assert left(server) == []
+
+
+def test_a_file_that_was_cut_short_is_sent_again(programs, server, phone, runner):
+    request = programs["healthy"].request(steps=1)
+    phone.train(request)
+    (file,) = (server.folder / "graphcheck" / "files").iterdir()
+    file.write_bytes(b"short")
+    again = device(NAME, DeviceSettings(runner=runner)).train(request)
+    assert again.failure is None
+    assert file.read_bytes() == runner.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("speeds", "mask"), [("0:1 1:1 4:2 5:2", 0x30), ("0:9 1:9", 0), ("", 0), ("0:x", 0)]
+)
+def test_the_fastest_cores(speeds, mask):
+    assert _fastest(speeds) == mask
 
 
 def test_what_the_server_knows(server):

@@ -10,7 +10,7 @@ import json
 import secrets
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -196,7 +196,11 @@ class Board:
         """Send the files that are not in the cache there; digests by name."""
         digests = {name: file_digest(path) for name, path in files.items()}
         store = f"{self._asked().folder}/files"
-        tests = [f"[ -f {quoted(f'{store}/{d}')} ] || echo {MARK}{d}" for d in digests.values()]
+        # What a power cut left short is sent again.
+        tests = [
+            _whole_test(f"{store}/{d}", files[name].stat().st_size, f"{MARK}{d}")
+            for name, d in digests.items()
+        ]
         result = self._shell("\n".join([*tests, "true"]), "looking for what is there")
         if result.code != 0:
             raise self._problem(result, "its cache cannot be read")
@@ -246,7 +250,6 @@ class Board:
                 f"{self.link.name} has no space for what it needs: {facts.free / 1024:.1f} MiB are "
                 f"free in {facts.folder}, {needed / 2**20:.1f} MiB are to be sent",
             )
-        self._facts = replace(facts, free=facts.free - needed // 1024) if facts.free >= 0 else facts
 
     def _shell(self, script: str, what: str) -> CommandResult:
         result = self.link.shell(f"umask 077\n{script}", _SHORT_SECONDS)
@@ -269,6 +272,11 @@ class Board:
             self.link.shell(f"rm -rf -- {quoted(folder)}", 20.0)
         except DeviceError:
             return  # the next run removes what is older than a day
+
+
+def _whole_test(path: str, size: int, missing: str) -> str:
+    """A line that prints `missing` unless there is a file of that size."""
+    return f'[ "$(wc -c <{quoted(path)})" -eq {size} ] 2>/dev/null || echo {missing}'
 
 
 def _fastest(speeds: str) -> int:
