@@ -25,6 +25,7 @@ Keys of a condition
 Keys of a test (of a tensor, a number, a string, a list, or None)
     ``all_of``, ``any_of``, ``not``        tests
     ``is_none``, ``is_tensor``   true or false
+    ``float32_exact``  true or false: float32 holds this plain number exactly
     ``equals``       exactly this value (a list is compared element by element)
     ``one_of``       a list of values
     ``value``        a number test, of a number
@@ -47,17 +48,17 @@ true only for what is certain, so that a limit never raises a false alarm.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import struct
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from graphcheck.errors import UsageError
 from graphcheck.graph.types import OpCall, TensorFact
+from graphcheck.opset.condition_form import GROUPS, check_condition
 
 __all__ = ["dim_order_kind", "is_undecided", "matches", "validate"]
 
 _Answer = bool | None
-_PROPERTIES = ("dtype", "rank", "shape", "numel", "dim_order", "layout")
-_GROUPS = ("argument", "output", "tensor")
 
 
 def matches(when: Mapping[str, Any] | None, call: OpCall) -> bool:
@@ -78,7 +79,7 @@ def validate(when: Any, where: str) -> None:
 
     `where` names the file and the entry. Raises UsageError naming `where` and the key.
     """
-    _check_condition(when, where, "when")
+    check_condition(when, where, "when")
 
 
 # --- three-valued logic -----------------------------------------------------------------------
@@ -133,7 +134,7 @@ def _condition_key(key: str, value: Any, call: OpCall) -> _Answer:
     if key == "different":
         return _different(value, call)
     quantifier, _, group = key.partition("_")
-    if quantifier in ("any", "every") and group in _GROUPS:
+    if quantifier in ("any", "every") and group in GROUPS:
         answers = (_test(value, tensor) for tensor in _tensors(group, call))
         return _any(answers) if quantifier == "any" else _all(answers)
     raise UsageError(f"a condition has the unknown key {key!r}.")
@@ -209,6 +210,8 @@ def _test_key(key: str, expected: Any, value: Any) -> _Answer:
         return (value is None) is bool(expected)
     if key == "is_tensor":
         return isinstance(value, TensorFact) is bool(expected)
+    if key == "float32_exact":
+        return _float32_exact(value, bool(expected))
     if key in ("equals", "one_of"):
         return _equals(key, expected, value)
     if key in ("any", "every", "length"):
@@ -218,6 +221,15 @@ def _test_key(key: str, expected: Any, value: Any) -> _Answer:
     if key in _TENSOR_TESTS:
         return _TENSOR_TESTS[key](expected, value) if isinstance(value, TensorFact) else None
     raise UsageError(f"a test of a value has the unknown key {key!r}.")
+
+
+def _float32_exact(value: Any, expected: bool) -> _Answer:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return (struct.unpack("f", struct.pack("f", value))[0] == value) is expected
+    except OverflowError:
+        return not expected
 
 
 def _equals(key: str, expected: Any, value: Any) -> _Answer:
@@ -289,108 +301,3 @@ _BOUNDS: dict[str, Callable[[float, float], bool]] = {
     "above": lambda value, limit: value > limit,
     "below": lambda value, limit: value < limit,
 }
-
-
-# --- form -------------------------------------------------------------------------------------
-
-
-def _wrong(where: str, path: str, problem: str) -> UsageError:
-    return UsageError(f"{where}: {path}: {problem}.")
-
-
-def _mapping(value: Any, where: str, path: str) -> Mapping[Any, Any]:
-    if not isinstance(value, Mapping):
-        raise _wrong(where, path, f"a mapping is needed, not {value!r}")
-    return value
-
-
-def _sequence(value: Any, where: str, path: str) -> Sequence[Any]:
-    if not isinstance(value, list) or not value:
-        raise _wrong(where, path, f"a list that is not empty is needed, not {value!r}")
-    return value
-
-
-def _check_condition(when: Any, where: str, path: str) -> None:
-    for key, value in _mapping(when, where, path).items():
-        here = f"{path}.{key}"
-        if key in ("all_of", "any_of"):
-            for number, part in enumerate(_sequence(value, where, here)):
-                _check_condition(part, where, f"{here}[{number}]")
-        elif key == "not":
-            _check_condition(value, where, here)
-        elif key in ("op", "overload"):
-            _check_names(value, where, here)
-        elif key == "backward":
-            _check_flag(value, where, here)
-        elif key in ("argument", "output"):
-            for name, test in _mapping(value, where, here).items():
-                if key == "output" and not str(name).isdigit():
-                    raise _wrong(where, here, f"an output is named by its number, not {name!r}")
-                _check_test(test, where, f"{here}.{name}")
-        elif key == "different":
-            _check_different(value, where, here)
-        elif key in {f"{q}_{group}" for q in ("any", "every") for group in _GROUPS}:
-            _check_test(value, where, here)
-        else:
-            raise _wrong(where, path, f"unknown key {key!r} in a condition")
-
-
-def _check_different(value: Any, where: str, path: str) -> None:
-    keys = set(_mapping(value, where, path))
-    if keys != {"of", "among"}:
-        raise _wrong(where, path, f"the keys are 'of' and 'among', not {sorted(map(str, keys))}")
-    if value["of"] not in _PROPERTIES:
-        raise _wrong(where, path, f"'of' is one of {', '.join(_PROPERTIES)}, not {value['of']!r}")
-    among = value["among"]
-    if isinstance(among, str) and among not in ("arguments", "outputs", "all"):
-        raise _wrong(where, path, f"'among' is arguments, outputs, all or a list, not {among!r}")
-    if not isinstance(among, str):
-        _check_names(among, where, f"{path}.among")
-
-
-def _check_names(value: Any, where: str, path: str) -> None:
-    names = [value] if isinstance(value, str) else _sequence(value, where, path)
-    if not all(isinstance(name, str) for name in names):
-        raise _wrong(where, path, f"a name or a list of names is needed, not {value!r}")
-
-
-def _check_flag(value: Any, where: str, path: str) -> None:
-    if not isinstance(value, bool):
-        raise _wrong(where, path, f"true or false is needed, not {value!r}")
-
-
-def _check_test(test: Any, where: str, path: str) -> None:
-    for key, value in _mapping(test, where, path).items():
-        here = f"{path}.{key}"
-        if key in ("all_of", "any_of"):
-            for number, part in enumerate(_sequence(value, where, here)):
-                _check_test(part, where, f"{here}[{number}]")
-        elif key in ("not", "any", "every"):
-            _check_test(value, where, here)
-        elif key in ("is_none", "is_tensor"):
-            _check_flag(value, where, here)
-        elif key == "one_of":
-            _sequence(value, where, here)
-        elif key in ("value", "length", "rank", "numel"):
-            _check_number(value, where, here)
-        elif key == "size":
-            for dim, number in _mapping(value, where, here).items():
-                if isinstance(dim, bool) or not isinstance(dim, int):
-                    raise _wrong(where, here, f"a dimension is an integer, not {dim!r}")
-                _check_number(number, where, f"{here}.{dim}")
-        elif key in ("dtype", "dim_order"):
-            _check_names(value, where, here)
-        elif key != "equals":
-            raise _wrong(where, path, f"unknown key {key!r} in a test")
-
-
-def _check_number(value: Any, where: str, path: str) -> None:
-    numbers = value
-    if isinstance(value, Mapping):
-        unknown = sorted(str(key) for key in value if key not in _BOUNDS)
-        if unknown or not value:
-            raise _wrong(where, path, f"the bounds are {', '.join(_BOUNDS)}, not {unknown}")
-        numbers = list(value.values())
-    for number in numbers if isinstance(numbers, list) else [numbers]:
-        if isinstance(number, bool) or not isinstance(number, (int, float)):
-            raise _wrong(where, path, f"a number is needed, not {number!r}")

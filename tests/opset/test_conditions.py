@@ -39,6 +39,8 @@ CALL = call(
     tensors=[F4, None, DYN],
     scaled=[F4, DYN],
     scale=0.5,
+    tenth=0.1,
+    vast=10**60,
     mode="sum",
 )
 
@@ -52,6 +54,8 @@ TRUE = [
     {"argument": {"weight": {"dtype": ["float16", "bfloat16"]}}},
     {"argument": {"bias": {"is_none": True}}},
     {"argument": {"bias": {"is_tensor": False}, "weight": {"is_tensor": True}}},
+    {"argument": {"scale": {"float32_exact": True}}},
+    {"argument": {"tenth": {"float32_exact": False}, "vast": {"float32_exact": False}}},
     {"argument": {"flag": {"equals": True}}},
     {"argument": {"stride": {"equals": [2, 2]}}},
     {"argument": {"mode": {"one_of": ["sum", "mean"]}}},
@@ -86,6 +90,7 @@ FALSE = [
     {"backward": True},
     {"argument": {"weight": {"rank": 4}}},
     {"argument": {"flag": {"equals": 1}}},
+    {"argument": {"scale": {"float32_exact": False}}},
     {"argument": {"flag": {"equals": False}}},
     {"argument": {"pad": {"every": {"value": {"min": 0}}}}},
     {"argument": {"stride": {"any": {"value": {"below": 0}}}}},
@@ -103,6 +108,7 @@ UNDECIDED = [
     {"argument": {"mode": {"value": {"above": 1}}}},
     {"argument": {"scale": {"rank": 1}}},
     {"argument": {"flag": {"value": 1}}},
+    {"argument": {"weight": {"float32_exact": False}}},
     {"argument": {"tensors": {"any": {"numel": {"below": 1}}}}},
     {"argument": {"tensors": {"any": {"dim_order": "other"}}}},
     {"argument": {"tensors": {"any": {"size": {0: {"min": 9}}}}}},
