@@ -165,8 +165,10 @@ def stale_sentence(stale: StaleOutput, root: Path) -> str:
 def wrong_sentence(wrong: WrongInstruction, root: Path) -> str:
     """`instruction 41: aten::x.out at pool1 (model.py:20), error 0.5 at step 0`"""
     detail = f": {wrong.detail}" if wrong.detail else ""
-    sizes = f"error {wrong.error:.2g}, tolerance {wrong.tolerance:.2g}"
-    return f"{_instruction(wrong, root)}, step {wrong.step}, {sizes}{detail}"
+    sizes = f", error {wrong.error:.2g}, tolerance {wrong.tolerance:.2g}"
+    if wrong.error == 0:  # it is wrong in what it wrote elsewhere
+        sizes = ""
+    return f"{_instruction(wrong, root)}, step {wrong.step}{sizes}{detail}"
 
 
 def wrong_details(wrong: WrongInstruction, root: Path) -> Iterator[str]:
@@ -179,7 +181,7 @@ def wrong_details(wrong: WrongInstruction, root: Path) -> Iterator[str]:
             "are off"
         )
     if wrong.reproducer:
-        yield f"again: graphcheck validate --reproduce {short_path(wrong.reproducer, root)}"
+        yield shorten(f"again: graphcheck validate --reproduce {wrong.reproducer}", root)
 
 
 def _instruction(found: StaleOutput | WrongInstruction, root: Path) -> str:

@@ -8,6 +8,7 @@ from graphcheck.graph.types import Source
 from graphcheck.report.types import NotChecked, Report, Suppressed, UnusedSuppression
 from graphcheck.rules.types import Finding, Mend, Severity
 from graphcheck.validate.device_result import DeviceResult
+from graphcheck.validate.ties.types import PoolTies, RuleEffect, TiesReport
 from graphcheck.validate.types import Divergence, Stage, StaleOutput, Verdict, WrongInstruction
 
 __all__ = ["REPORTS", "ROOT", "VERDICTS"]
@@ -145,6 +146,28 @@ _LADDER = (
     Stage("shadow execution", "not run"),
 )
 
+_WRONG = (
+    WrongInstruction(
+        instruction=6,
+        op="aten::relu.out",
+        module="act",
+        source="model.py:17",
+        error=float("nan"),
+        index=(0, 3, 1, 2),
+        observed=float("nan"),
+        expected=0.0,
+        count=12,
+        size=540,
+        reproducer="wrong/00006-relu-out",
+    ),
+    WrongInstruction(
+        instruction=41,
+        op="aten::sub.out",
+        step=1,
+        detail="writes beside its output",
+    ),
+)
+
 VERDICTS = {
     "match": Verdict(
         target="model.py",
@@ -255,6 +278,34 @@ VERDICTS = {
         ),
         versions=_VERSIONS,
         optimizer="adamw, learning rate 0.001, weight decay 0.01",
+    ),
+    "shadow": Verdict(
+        target="model.py",
+        verdict="diverged",
+        reason="instruction 6 (aten::relu.out) computes something else than eager",
+        stages=(*_LADDER[:3], Stage("shadow", "fail", "wrong from the same inputs: 6 relu", 1.5)),
+        steps=1,
+        losses=(2.3,),
+        eager_losses=(2.3,),
+        stale_checked=True,
+        shadow_checked=True,
+        shadow_instructions=80,
+        first_wrong=_WRONG[0],
+        wrong=_WRONG,
+        ties=TiesReport(
+            pools=(
+                PoolTies("pool1", "float16", 4096, 0.08, 0.001, 0.002, 0.004, 0.05, "conv.weight"),
+                PoolTies("pool2", "float32", 1, 0.0, 0.0, 0.0, 0.0),
+            ),
+            effects=(
+                RuleEffect("float16", 2.1e-3, 2e-2, "conv.weight"),
+                RuleEffect("bfloat16", why_not="eager cannot train it: RuntimeError: no kernel"),
+            ),
+        ),
+        notes=(
+            "RULE CHANGE: instruction 9 (aten::x.out) decides 3 ties in another way than eager",
+        ),
+        versions=_VERSIONS,
     ),
     "not-run": Verdict(
         target="model.py",

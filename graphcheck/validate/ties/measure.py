@@ -86,6 +86,8 @@ def measure_ties(
             continue
         pools += found
         effects.append(effect)
+        if not found:
+            break  # no max pool in one dtype, none in another
     return TiesReport(tuple(pools), tuple(effects))
 
 
