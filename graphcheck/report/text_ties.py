@@ -33,9 +33,9 @@ def pool_sentence(pool: PoolTies) -> str:
             "its largest entry"
         )
     return (
-        f"{pool.pool} {pool.dtype}: {counted(pool.windows, 'window')}; tied: {_percent(pool.inert)} without "
-        f"gradient, {_percent(pool.same)} from equal patches, {_percent(pool.different)} from "
-        f"different ones; nearly tied: {_percent(pool.near)}{bound}"
+        f"{pool.pool} {pool.dtype}: {counted(pool.windows, 'window')}; tied: "
+        f"{_percent(pool.inert)} without gradient, {_percent(pool.same)} from equal patches, "
+        f"{_percent(pool.different)} from different ones; nearly tied: {_percent(pool.near)}{bound}"
     )
 
 
