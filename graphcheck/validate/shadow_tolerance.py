@@ -9,8 +9,8 @@ dtype (half its machine epsilon), an entry may be off by
 - `TERMS` * u * (sum of |terms| + sqrt(n) * |result|) for a sum of n terms (reductions, matrix
   products, convolutions): each of the n roundings is u times a partial sum, and they add up as a
   random walk. The sum of |terms| is the op itself in float64 on the absolute values of its inputs.
-  In half types n counts as 1 and TERMS twice: a few terms may be added up in the type itself, but
-  the partial sums of many belong in float32;
+  In half types mm, bmm, sum and mean are rounded once, after a sum in float32; of other sums a few
+  terms may be added up in the type itself (n counts as 1, TERMS twice), many belong in float32;
 - for other ops (norms, softmax, losses) ULPS times the spread of the float64 result when every
   input moves by u of itself, with the sums inside as above.
 
@@ -53,6 +53,8 @@ _MOVES = (
 _ABSOLUTE = {"elu": "self", "elu_backward": "grad_output", "softplus": "self"}
 """1 + exp(x) and the like cancel: the error is that of the sum, not of the small result. Others of
 this kind are in `validate.cancelling`."""
+_WIDE_SUMS = frozenset({"mm", "bmm", "mv", "dot", "sum", "mean"})
+"""Sums of half types that the runtime and eager keep in float32."""
 _LIST_OF_SUMS = frozenset({"max_pool2d_with_indices_backward", "scatter_reduce"})
 
 
@@ -122,8 +124,13 @@ class Bounds:
                     self._size.append(None)
                     continue
                 u = unit(native.dtype)
-                few = 2.0 if _sum_unit(native.dtype) < u else 1.0
-                bound = total.abs().double().reshape(native.shape) * (few * TERMS * u)
+                inner = _sum_unit(native.dtype)
+                terms_unit = 2 * u if inner < u else u
+                rounded = 0.0
+                if inner < u and self.name in _WIDE_SUMS:
+                    terms_unit, rounded = inner, TERMS * u
+                bound = total.abs().double().reshape(native.shape) * (TERMS * terms_unit)
+                bound += native.double().abs() * rounded
                 bound += native.double().abs() * (
                     TERMS * _sum_unit(native.dtype) * math.sqrt(count)
                 )

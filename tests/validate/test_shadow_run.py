@@ -109,7 +109,7 @@ def test_instructions_are_chosen_by_op_and_module(request_of_healthy):
     program = lowered("healthy")
     by_op = selected(program, ["mm", "aten::permute_copy.*"], [])
     assert {i.op for i in by_op} == {"aten::mm.out", "aten::permute_copy.out"}
-    module = next(i.source.module for i in program.instructions if i.source.module)
+    module = next(i.source.module for i in program.instructions if i.op == "aten::mul.out")
     both = selected(program, ["mul"], [f"{module[:2]}*"])
     assert both
     assert all(i.op == "aten::mul.out" for i in both)

@@ -15,7 +15,7 @@ from graphcheck.validate.ties.windows import Windows
 
 __all__ = ["admissible_gradient"]
 
-_ROUNDS = 3000
+_ROUNDS = 1000
 _SHARES = 4.0
 """Roundings of a share."""
 _LARGEST = 64
@@ -111,6 +111,10 @@ def _feasible(
     goal = target[touched] / size
     # Shares are rounded, too, where the indices alone would give an exact zero.
     slack = (limit[touched].max() + _SHARES * rounding * size) / size
+    # However it is shared, all of it arrives.
+    total = sum(float(flow[window]) for window in group) / size
+    if not (abs(float(goal.sum()) - total) <= float(slack) * (len(touched) + 1)):
+        return False
     owners = [(window, place[cell]) for window in group for cell in members[window]]
     columns = torch.zeros(len(touched), len(owners), dtype=torch.float64)
     parts: list[list[int]] = [[] for _ in group]
