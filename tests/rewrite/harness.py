@@ -24,7 +24,7 @@ from lowered import RuntimeFailure, run_methods
 
 from graphcheck.graph.trace import trace_joint
 from graphcheck.rewrite.apply import Applied, apply, qualified_name
-from graphcheck.rewrite.interface import Rewrite, all_rewrites
+from graphcheck.rewrite.interface import Rewrite, all_rewrites, rewrites_for
 
 __all__ = [
     "Case",
@@ -383,12 +383,7 @@ def _named(name: str) -> Rewrite:
 
 
 def _preferred(op: str, name: str) -> Rewrite:
-    # The stock runtime has no kernels of ours.
-    found = [
-        one
-        for one in all_rewrites()
-        if one.op == op and name in ("", one.name) and (name or not one.kernels)
-    ]
+    found = [one for one in rewrites_for(op) if name in ("", one.name)]
     assert found, f"no rewrite {name} of {op}"
     return found[0]
 
