@@ -16,6 +16,8 @@ from graphcheck.validate.input_stage import with_inputs
 from graphcheck.validate.types import Verdict
 
 MATCH = Verdict("model.py", "match", "all agree")
+FOLDERS = []
+"""Folders of programs, kept until the end of the tests."""
 
 
 @cache
@@ -40,8 +42,9 @@ def _case(dynamic):
     torch.manual_seed(0)
     inputs = (torch.randn(4, 6), torch.randn(4, 5))
     workload = from_module(Net(), inputs, dynamic_batch=dynamic)
-    folder = tempfile.mkdtemp(prefix="graphcheck-")
-    program, _ = lower(workload).write(Path(folder))
+    folder = tempfile.TemporaryDirectory(prefix="graphcheck-")
+    FOLDERS.append(folder)
+    program, _ = lower(workload).write(Path(folder.name))
     return workload, TrainRequest(program, device_batches(workload), 1, timeout=60)
 
 
