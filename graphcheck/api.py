@@ -327,18 +327,34 @@ def validate_task(request: dict[str, Any]) -> Verdict:
 
     options = msgspec.convert(request, ValidateOptions)
     _check_libraries(options.kernel_libraries)
+    elsewhere = _not_the_target(options)
     workload = _with_model(_load(options))
     if options.data:
         from graphcheck.workload.data import with_data
 
         workload = with_data(workload, options.data, options.steps)
     verdict = validate_workload(workload, options)
+    verdict = replace(verdict, notes=(*verdict.notes, *elsewhere))
     if not options.ties:
         return verdict
     from graphcheck.validate.ties.measure import measure_ties
     from graphcheck.worker import progress
 
     return replace(verdict, ties=measure_ties(workload, progress=progress))
+
+
+def _not_the_target(options: ValidateOptions) -> tuple[str, ...]:
+    """A note where the target that was named is not the runtime that trains."""
+    from graphcheck.opset.load import elsewhere, load
+
+    if not options.opset:
+        return ()
+    opset = load(options.opset)
+    if not elsewhere(opset):
+        return ()
+    return (
+        f"{opset.runtime} {opset.version} was NOT CHECKED: the steps ran in the installed runtime",
+    )
 
 
 def export_task(request: dict[str, Any]) -> ExportResult:

@@ -1,0 +1,30 @@
+"""`validate --target`: what was named did not run, and the verdict says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphcheck.api import _not_the_target
+from graphcheck.errors import UsageError
+from graphcheck.options import ValidateOptions
+
+
+@pytest.mark.parametrize(
+    ("target", "notes"),
+    [
+        ("", ()),
+        ("installed", ()),
+        (
+            "executorch==1.3.1",
+            ("executorch 1.3.1 was NOT CHECKED: the steps ran in the installed runtime",),
+        ),
+    ],
+)
+def test_note(target, notes) -> None:
+    pytest.importorskip("executorch")
+    assert _not_the_target(ValidateOptions("x.py", opset=target or None)) == notes
+
+
+def test_unknown_target() -> None:
+    with pytest.raises(UsageError):
+        _not_the_target(ValidateOptions("x.py", opset="executorch==9.9"))
