@@ -91,6 +91,9 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     lowered = lower(
         workload,
         traced=rewritten.traced,
+        # An op that the check refuses and no finding holds back has its kernel (GC104), which is
+        # looked up in the emitted program.
+        retry_without_ir_check=True,
         passes=initial_state_passes(joint),
         placement=Placement(
             methods={METHOD: inference.traced.joint} if inference else {},
@@ -107,6 +110,10 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
         reason = failure.message if failure else "lowering gave no program"
         return ExportResult(options.target, failure=reason, hint=failure.hint if failure else "")
     corrected, corrections = correct(lowered.program)
+    if not lowered.ir_checked:
+        refused = sorted({f.subject for f in rewritten.findings if f.code == "GC104"})
+        told = ", ".join(refused) or "an op of predict"
+        corrections += (f"lowered without to_edge's IR check, which refuses {told}",)
     lowered = replace(lowered, program=corrected)
     missing = _missing_kernels(corrected, opset)
     if missing:
