@@ -32,3 +32,19 @@ EXACT = {"name": "n", "description": "d", "exact": True}
 )
 def test_next_command(findings, command):
     assert _next_command("net.py", findings) == command
+
+
+@pytest.mark.parametrize(
+    ("command", "repeated"),
+    [
+        ("graphcheck validate net.py", "graphcheck validate net.py --target X"),
+        ("graphcheck export net.py -o net.pte", "graphcheck export net.py --target X -o net.pte"),
+        ("graphcheck advisory show GCA-2026-0001", "graphcheck advisory show GCA-2026-0001"),
+        ("graphcheck check net.pyc", "graphcheck check net.pyc"),
+    ],
+)
+def test_options_of_the_target_are_repeated(command, repeated):
+    from graphcheck.report.words import _repeated
+
+    assert _repeated(command, "net.py", "--target X") == repeated
+    assert _repeated(command, "net.py", "") == command

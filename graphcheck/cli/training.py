@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -117,10 +118,15 @@ def training_options(
         "cores": cores,
     }
     name = chosen(optimizer, settings.optimizer, "sgd")
-    usual = _RATES.get(name, 0.05)
+    rate = chosen(learning_rate, settings.learning_rate, _RATES.get(name, 0.05))
+    if not 0 <= rate < math.inf:
+        raise UsageError(
+            f"--learning-rate {rate:g}: it is a finite number of 0 or more.",
+            "For instance --learning-rate 0.01.",
+        )
     return {
         "steps": chosen(steps, settings.steps, 20),
-        "learning_rate": chosen(learning_rate, settings.learning_rate, usual),
+        "learning_rate": rate,
         "optimizer": name,
         "on": _devices(on, DeviceSettings(runner, cores or "")),
         **{name: value for name, value in given.items() if value is not None},

@@ -107,7 +107,12 @@ def next_command(report: Report, again: str = "") -> str:
 
 
 def _repeated(command: str, target: str, again: str) -> str:
-    return f"{command} {again}" if again and command.endswith(f" {target}") else command
+    """The command with the options that describe the target after it."""
+    place = f" {target}"
+    if not again or place not in f"{command} ":
+        return command
+    before, _, after = command.partition(place)
+    return f"{before}{place} {again}{after}" if after[:1] in ("", " ") else command
 
 
 def report_summary(report: Report) -> str:

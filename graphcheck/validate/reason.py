@@ -116,6 +116,13 @@ def told_verdict(
         return "not run", f"stopped after {done} of {wanted} steps, which agree: {told}"
     if comparison.locked_steps == 0 and not comparison.worst:
         return "not run", "the runtime recorded no gradients to compare"
+    if 0 < comparison.locked_steps < done and not comparison.names_shifted:
+        return (
+            "not run",
+            f"after {_steps(comparison.locked_steps)} of {done}, which agree, the weights are not "
+            "finite, so that nothing is left to compare: train with a smaller --learning-rate, or "
+            "look at the model and its data",
+        )
     if comparison.first_free is not None:
         return (
             "drift",
@@ -130,6 +137,10 @@ def told_verdict(
     if comparison.by_choice:
         how = " under the runtime's own choices at ties"
     return "match", f"{told} agree with eager{how} at each of {done} steps{because}"
+
+
+def _steps(count: int) -> str:
+    return f"{count} step" if count == 1 else f"{count} steps"
 
 
 def _because(stale: Sequence[StaleOutput], shadowed: Shadow | None) -> str:

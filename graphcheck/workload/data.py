@@ -6,6 +6,8 @@ import importlib
 import itertools
 import os
 import re
+import zipfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -43,7 +45,9 @@ def with_data(workload: Workload, data: str, count: int) -> Workload:
             f"--data {data}: this is neither an .npz file nor module:loader.",
             "For instance --data digits.npz, or --data training.data:loader.",
         )
-    return replace(workload, batches=tuple(batches), guesses=(*workload.guesses, *notes))
+    # Example targets that were guessed give way to those of the data.
+    kept = [told for told in workload.guesses if not told.startswith("No targets were given")]
+    return replace(workload, batches=tuple(batches), guesses=(*kept, *notes))
 
 
 def _examples(workload: Workload) -> dict[str, Any]:
@@ -67,10 +71,13 @@ def _from_file(workload: Workload, path: Path, count: int) -> tuple[list[Batch],
         with numpy.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
     except FileNotFoundError:
-        raise UsageError(f"--data {path}: there is no such file.") from None
-    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"--data {path}: there is no such file.", "Check the path.") from None
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, KeyError) as error:
+        # What numpy says of a file that is no array is advice to unpickle it.
+        pickled = isinstance(error, ValueError) and "pickle" in str(error)
+        why = "it is no archive of plain arrays" if pickled else str(error).rstrip(".")
         raise UsageError(
-            f"--data {path} cannot be read: {error}.", "numpy.savez writes such a file."
+            f"--data {path} cannot be read: {why}.", "numpy.savez writes such a file."
         ) from None
     arrays = _by_name(arrays, examples, f"--data {path}")
     for name, array in arrays.items():

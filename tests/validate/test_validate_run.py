@@ -104,6 +104,21 @@ def test_drift():
     )
 
 
+def test_weights_that_are_not_finite_prove_nothing():
+    from graphcheck.validate.compare import Comparison
+    from graphcheck.validate.reason import told_verdict
+
+    trace = trained(load_model("pool_first"), 4)
+    found = Comparison(locked_steps=1, worst={"fc.bias": 1e-7})
+    assert told_verdict(found, trace, {}, (), 4) == (
+        "not run",
+        "after 1 step of 4, which agree, the weights are not finite, so that nothing is left to "
+        "compare: train with a smaller --learning-rate, or look at the model and its data",
+    )
+    found = Comparison(locked_steps=4, worst={"fc.bias": 1e-7})
+    assert told_verdict(found, trace, {}, (), 4)[0] == "match"
+
+
 def test_another_learning_rate_is_a_wrong_update():
     def train(request):
         return trained(load_model("pool_first"), request.steps, request.learning_rate * 1.5)

@@ -147,3 +147,38 @@ def test_loaders_that_do_not_fit(workload, loaders, name, kind, message):
     with pytest.raises(kind) as caught:
         with_data(workload, f"some_loaders:{name}", 5)
     assert caught.value.message == f"--data some_loaders:{name}{message}"
+
+
+@pytest.mark.parametrize("damage", ["half", "flip"])
+def test_a_damaged_file_is_one_sentence(workload, tmp_path, damage):
+    x, y = samples(8)
+    path = tmp_path / "d.npz"
+    numpy.savez(path, input=x, target=y)
+    content = bytearray(path.read_bytes())
+    if damage == "half":
+        content = content[: len(content) // 2]
+    else:
+        content[200] ^= 0xFF
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=r"^--data .*d\.npz cannot be read: .*[^.]\.$") as refused:
+        with_data(workload, str(path), 2)
+    assert refused.value.hint == "numpy.savez writes such a file."
+
+
+def test_objects_are_not_unpickled(workload, tmp_path):
+    path = tmp_path / "o.npz"
+    numpy.savez(path, input=numpy.array([{}, None], dtype=object))
+    with pytest.raises(UsageError) as refused:
+        with_data(workload, str(path), 2)
+    told = f"--data {path} cannot be read: it is no archive of plain arrays."
+    assert refused.value.message == told
+
+
+def test_guessed_targets_are_not_told_of(workload, tmp_path):
+    from dataclasses import replace
+
+    x, y = samples(8)
+    numpy.savez(tmp_path / "d.npz", input=x, target=y)
+    told = ("No targets were given; random class indices int64[4] were used.", "Other.")
+    found = with_data(replace(workload, guesses=told), str(tmp_path / "d.npz"), 2)
+    assert found.guesses == ("Other.",)
