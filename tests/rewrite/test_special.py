@@ -15,7 +15,7 @@ def randn(random, *shape):
     return torch.randn(shape, generator=random, dtype=torch.float64)
 
 
-# These compute in float64 whatever the dtype; float64 itself is compared in eager below, for lowering
+# These compute in float64 whatever the dtype; float64 itself is compared in eager, for lowering
 # hundreds of nodes takes its time.
 SINGLE = (torch.float32,)
 
