@@ -24,6 +24,8 @@ FALLBACKS = {
     "aten::scatter_reduce.two_out",
     "aten::sort.values",
     "aten::sort.values_stable",
+    "graphcheck::batch_norm_training.out",
+    "graphcheck::batch_norm_training_backward.out",
 }
 POOL = "aten::max_pool2d_with_indices_backward.grad_input"
 
