@@ -323,11 +323,12 @@ def check_task(request: dict[str, Any]) -> Report:
 
 def validate_task(request: dict[str, Any]) -> Verdict:
     """Worker task of `validate_target`."""
+    from graphcheck.validate.elsewhere import not_the_target
     from graphcheck.validate.run import validate_workload
 
     options = msgspec.convert(request, ValidateOptions)
     _check_libraries(options.kernel_libraries)
-    elsewhere = _not_the_target(options)
+    elsewhere = not_the_target(options.opset)
     workload = _with_model(_load(options))
     if options.data:
         from graphcheck.workload.data import with_data
@@ -341,20 +342,6 @@ def validate_task(request: dict[str, Any]) -> Verdict:
     from graphcheck.worker import progress
 
     return replace(verdict, ties=measure_ties(workload, progress=progress))
-
-
-def _not_the_target(options: ValidateOptions) -> tuple[str, ...]:
-    """A note where the target that was named is not the runtime that trains."""
-    from graphcheck.opset.load import elsewhere, load
-
-    if not options.opset:
-        return ()
-    opset = load(options.opset)
-    if not elsewhere(opset):
-        return ()
-    return (
-        f"{opset.runtime} {opset.version} was NOT CHECKED: the steps ran in the installed runtime",
-    )
 
 
 def export_task(request: dict[str, Any]) -> ExportResult:

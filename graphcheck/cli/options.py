@@ -283,10 +283,10 @@ def check_options(
     strict: bool,
     opset: str | None,
     kernel_libraries: list[Path] | None,
-    select: list[str] | None,
-    ignore: list[str] | None,
     timeout: float | None,
     memory_limit: int | None,
+    select: list[str] | None = None,
+    ignore: list[str] | None = None,
     **more: Any,
 ) -> Options:
     """`make` (CheckOptions or ValidateOptions) of options and configuration. Raises UsageError."""

@@ -137,8 +137,6 @@ def export(
         strict=strict,
         opset=opset,
         kernel_libraries=kernel_library,
-        select=None,
-        ignore=None,
         timeout=timeout,
         memory_limit=memory_limit,
         require=require,

@@ -55,8 +55,6 @@ def memory(
         strict=strict,
         opset=opset,
         kernel_libraries=kernel_library,
-        select=None,
-        ignore=None,
         timeout=timeout,
         memory_limit=memory_limit,
     )

@@ -81,8 +81,6 @@ def oplist(
         strict=strict,
         opset=opset,
         kernel_libraries=kernel_library,
-        select=None,
-        ignore=None,
         timeout=timeout,
         memory_limit=memory_limit,
     )

@@ -87,8 +87,6 @@ def validate(
         strict=strict,
         opset=opset,
         kernel_libraries=kernel_library,
-        select=None,
-        ignore=None,
         timeout=timeout,
         memory_limit=memory_limit,
         require=require,

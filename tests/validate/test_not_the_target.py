@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from graphcheck.api import _not_the_target
 from graphcheck.errors import UsageError
-from graphcheck.options import ValidateOptions
+from graphcheck.validate.elsewhere import not_the_target
 
 
 @pytest.mark.parametrize(
@@ -22,9 +21,9 @@ from graphcheck.options import ValidateOptions
 )
 def test_note(target, notes) -> None:
     pytest.importorskip("executorch")
-    assert _not_the_target(ValidateOptions("x.py", opset=target or None)) == notes
+    assert not_the_target(target or None) == notes
 
 
 def test_unknown_target() -> None:
     with pytest.raises(UsageError):
-        _not_the_target(ValidateOptions("x.py", opset="executorch==9.9"))
+        not_the_target("executorch==9.9")
