@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "mutants"))
 
-from harness import Mutant, build, mutants, validate  # noqa: E402
+from mutant_runs import Mutant, build, mutants, validate  # noqa: E402
 
 from graphcheck.validate.types import Verdict  # noqa: E402
 

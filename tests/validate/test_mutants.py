@@ -11,7 +11,7 @@ from fake_device import no_runtime
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench" / "mutants"))
 
-import harness  # noqa: E402
+import mutant_runs  # noqa: E402
 
 MODEL = "convolutions"
 
@@ -20,7 +20,7 @@ MODEL = "convolutions"
 def library(tmp_path_factory):
     if no_runtime():
         pytest.skip(no_runtime())
-    return harness.build_mutants(tmp_path_factory.mktemp("mutants"), ("elementwise", "windows"))
+    return mutant_runs.build_mutants(tmp_path_factory.mktemp("mutants"), ("elementwise", "windows"))
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +37,13 @@ def caught(library, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reproducers")
     names = ("", "relu_nan_at_zero", "conv_backward_mirrored_weight", "sub_writes_beside")
     return {
-        name: harness.validate(MODEL, (library,), name, reproducers=str(folder / name))
+        name: mutant_runs.validate(MODEL, (library,), name, reproducers=str(folder / name))
         for name in names
     }
 
 
 def test_the_table_has_at_least_forty_mutants():
-    found = harness.mutants()
+    found = mutant_runs.mutants()
     assert len(found) >= 40
     assert len({mutant.name for mutant in found}) == len(found)
 
@@ -52,7 +52,7 @@ def test_a_healthy_model_is_silent(caught):
     verdict = caught[""]
     assert verdict.verdict == "match"
     assert verdict.wrong == ()
-    count = len(harness.lowered(MODEL).instructions)
+    count = len(mutant_runs.lowered(MODEL).instructions)
     assert verdict.shadow_instructions == 2 * count
     stage = next(stage for stage in verdict.stages if stage.name == "shadow")
     assert (stage.outcome, stage.detail) == ("pass", f"{2 * count} instructions right")
@@ -127,7 +127,7 @@ def test_reproduce_on_the_command_line(caught, library, monkeypatch, capsys):
     ],
 )
 def test_another_rule_for_ties_is_no_error(library, right_pools, name, told):
-    verdict = harness.validate("ties", (library, right_pools), name)
+    verdict = mutant_runs.validate("ties", (library, right_pools), name)
     assert verdict.wrong == ()
     assert verdict.verdict == "match"
     assert verdict.reason.startswith(
@@ -140,7 +140,7 @@ def test_another_rule_for_ties_is_no_error(library, right_pools, name, told):
 
 
 def test_a_wrong_gradient_at_a_tie_is_an_error(library, right_pools):
-    verdict = harness.validate("ties", (library, right_pools), "max_pool_backward_mirrored")
+    verdict = mutant_runs.validate("ties", (library, right_pools), "max_pool_backward_mirrored")
     assert verdict.verdict == "diverged"
     assert {w.op for w in verdict.wrong} == {"aten::max_pool2d_with_indices_backward.grad_input"}
     assert not any("RULE CHANGE" in note for note in verdict.notes)
