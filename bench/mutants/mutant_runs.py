@@ -18,7 +18,7 @@ sys.path.insert(0, str(HERE))
 from graphcheck.options import ValidateOptions  # noqa: E402
 from graphcheck.validate.types import Verdict  # noqa: E402
 
-__all__ = ["Mutant", "build", "build_mutants", "lowered", "mutants", "validate"]
+__all__ = ["TARGETS", "Mutant", "build", "build_mutants", "lowered", "mutants", "validate"]
 
 _TEXT = r'((?:"[^"]*"\s*)+)'
 _ENTRY = re.compile(
@@ -26,6 +26,10 @@ _ENTRY = re.compile(
 )
 _PARTS = ("avg_pool2d_backward", "constant_pad_nd", "max_pool2d_with_indices_backward")
 """Kernels of ours for what the runtime has wrong or not at all: the models need them."""
+
+
+TARGETS = {"host": "host", "qemu-aarch64": "aarch64-linux"}
+"""Devices that a mutant can be chosen on, and what a library is built for there."""
 
 
 @dataclass(frozen=True)
@@ -47,34 +51,38 @@ def mutants() -> tuple[Mutant, ...]:
     return tuple(found)
 
 
-def build_mutants(folder: Path, files: tuple[str, ...] = ()) -> Path:
-    """The library of the mutants in these files (`windows`), of all by default.
+def build_mutants(folder: Path, files: tuple[str, ...] = (), target: str = "host") -> Path:
+    """The library of the mutants in these files (`pools`), of all by default.
 
-    Raises DeviceError without a compiler or the runtime.
+    `target` is that of `graphcheck patch build`. Raises DeviceError without a compiler or the
+    runtime.
     """
-    from graphcheck.runtime.libraries import find_libraries
-    from graphcheck.runtime.toolchain import compile_library, find_compiler
+    from graphcheck.patch.library.targets import find_target
+    from graphcheck.runtime.toolchain import compile_library
 
     library = folder / "libmutants.so"
     if not library.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
         sources = [
             source
             for source in sorted(HERE.glob("*.cpp"))
             if not files or source.stem in (*files, "registry")
         ]
-        compile_library(find_compiler(), sources, library, find_libraries(), ["-Wall", "-Wextra"])
+        found = find_target(target)
+        compile_library(found.compiler, sources, library, found.libraries, ["-Wall", "-Wextra"])
     return library
 
 
-def build(folder: Path) -> tuple[Path, Path]:
-    """The library of all mutants, and that of the right kernels the models need, in this order."""
+def build(folder: Path, on: str = "host") -> tuple[Path, Path]:
+    """The library of all mutants, and that of the right kernels the models need, for a device."""
     from graphcheck.patch.library.build import build_library
 
-    faulty = build_mutants(folder)
-    right = folder / "right"
+    target = TARGETS[on]
+    faulty = build_mutants(folder / target, target=target)
+    right = folder / target / "right"
     library = right / "libgraphcheck_kernels.so"
     if not library.is_file():
-        library = build_library(right, ops=_PARTS).library
+        library = build_library(right, ops=_PARTS, target=target).library
     return faulty, library
 
 
@@ -92,6 +100,7 @@ def lowered(model: str) -> Any:
 
 @contextmanager
 def _chosen(name: str) -> Iterator[None]:
+    """A runner on this machine has our environment, an emulated one, too."""
     before = os.environ.get("GRAPHCHECK_MUTANT")
     os.environ["GRAPHCHECK_MUTANT"] = name
     try:
@@ -104,9 +113,14 @@ def _chosen(name: str) -> Iterator[None]:
 
 
 def validate(
-    model: str, libraries: tuple[Path, ...], mutant: str = "", *, reproducers: str = ""
+    model: str,
+    libraries: tuple[Path, ...],
+    mutant: str = "",
+    *,
+    reproducers: str = "",
+    on: str = "host",
 ) -> Verdict:
-    """`validate --shadow` of a model for two steps, with that mutant or none."""
+    """`validate --shadow` of a model for two steps on a device, with that mutant or none."""
     from mutant_models import workload
 
     from graphcheck.validate.run import validate_workload
@@ -115,6 +129,7 @@ def validate(
         target=model,
         steps=2,
         shadow=True,
+        on=(on,),
         reproducers=reproducers,
         kernel_libraries=tuple(map(str, libraries)),
     )

@@ -20,7 +20,9 @@ MODEL = "convolutions"
 def library(tmp_path_factory):
     if no_runtime():
         pytest.skip(no_runtime())
-    return mutant_runs.build_mutants(tmp_path_factory.mktemp("mutants"), ("elementwise", "windows"))
+    return mutant_runs.build_mutants(
+        tmp_path_factory.mktemp("mutants"), ("convolutions", "elementwise", "pools")
+    )
 
 
 @pytest.fixture(scope="module")
