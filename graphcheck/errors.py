@@ -49,7 +49,7 @@ class UsageError(GraphcheckError):
 class ModelError(GraphcheckError):
     """The model could not be loaded, exported or traced.
 
-    `code` is the GC0 rule that explains this kind of failure.
+    `code` is the GC0 rule that explains this kind of failure, "" for a file that is no model.
     """
 
     exit_code = ExitCode.MODEL

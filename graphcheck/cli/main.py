@@ -96,7 +96,7 @@ def run(arguments: Sequence[str]) -> int:
             code = _run(with_default_verb(arguments, names))
             return code if arguments else ExitCode.USAGE
     except GraphcheckError as error:
-        prefix = f"{error.code}: " if isinstance(error, ModelError) else ""
+        prefix = f"{error.code}: " if isinstance(error, ModelError) and error.code else ""
         complain(f"{prefix}{error.message}", error.hint)
         return _traced(error.exit_code)
     except (KeyboardInterrupt, typer.Abort):

@@ -89,11 +89,11 @@ TiesOption = Annotated[
 def shadow_settings(
     *,
     shadow: bool,
-    ops: list[str] | None,
-    modules: list[str] | None,
-    steps: list[int] | None,
+    ops: list[str] | None = None,
+    modules: list[str] | None = None,
+    steps: list[int] | None = None,
     reproducers: Path | None,
-    ties: bool,
+    ties: bool = False,
 ) -> dict[str, Any]:
     """The fields of ValidateOptions that these options set; each of them asks for `--shadow`."""
     if reproducers is not None and reproducers.exists() and not reproducers.is_dir():
@@ -113,6 +113,12 @@ def reproduced(folder: Path, libraries: list[Path] | None, timeout: float | None
     from graphcheck.runtime.devices.host import train
     from graphcheck.validate.reproducer import reproduce
 
+    if not folder.is_dir():
+        what = "is a file, not a folder" if folder.exists() else "there is no such folder"
+        raise UsageError(
+            f"--reproduce {folder}: {what}.",
+            "Name a folder that `graphcheck validate --shadow --reproducers DIR` wrote.",
+        )
     for library in libraries or ():
         if not library.is_file():
             raise UsageError(f"--kernel-library {library}: there is no such file.")

@@ -36,6 +36,7 @@ from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.types import Finding, Severity
 from graphcheck.runtime.lower import Lowered, lower
 from graphcheck.runtime.placement import Placement
+from graphcheck.validate.types import Verdict
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
@@ -123,6 +124,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
         from graphcheck.validate.run import validate_workload
 
         verdict = validate_workload(workload, options, lowered=lowered)
+        _proven_where_required(verdict, options)
         if verdict.verdict not in ("match", "drift"):
             return ExportResult(
                 options.target,
@@ -131,12 +133,6 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
                 hint="nothing was written; --no-validate writes the program all the same",
                 failure_code="GC3",
                 verdict=verdict,
-            )
-        lost = [device for device in verdict.devices if device.lost]
-        if options.require and lost:
-            raise DeviceError(
-                f"nothing was written: not proven on {lost[0].name}: {lost[0].reason}",
-                "without --require the other devices count",
             )
     card = first_card(
         workload, options, output, lowered, rewritten, opset, frozen, layouts + corrections
@@ -161,6 +157,19 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
             },
         )
     return write_export(output, lowered, card, workload, options, verdict)
+
+
+def _proven_where_required(verdict: Verdict, options: ExportOptions) -> None:
+    """Raises DeviceError where a required device, or every one, could not be had."""
+    lost = [device for device in verdict.devices if device.lost]
+    none_left = len(lost) == len(verdict.devices) and options.on != ("host",)
+    if lost and (options.require or none_left):
+        raise DeviceError(
+            f"nothing was written: not proven on {lost[0].name}: {lost[0].reason}",
+            "name a device that is there with --on"
+            if none_left
+            else "without --require the other devices count",
+        )
 
 
 def _recorded(

@@ -16,10 +16,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphcheck.errors import ModelError
+from graphcheck.errors import ModelError, UsageError
 from graphcheck.files import write_set
 from graphcheck.runtime.types import ArrayInput, TrainRequest
 from graphcheck.validate.one_op import OneOp, one_op_program
+from graphcheck.validate.reproducer_read import FILES, SCHEMA, damaged, read_reproducer
 from graphcheck.validate.types import Stage, Verdict, WrongInstruction
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["FILES", "reproduce", "write_reproducer"]
 
-FILES = ("op.pte", "tensors.npz", "reproducer.json")
-_SCHEMA = "1"
 _MOST = 20
 _FILLS = ("zero", "junk", "nan")
 """What the output memory holds before the kernel runs: a stale output depends on it."""
@@ -107,7 +106,7 @@ def _write(
     numpy.savez_compressed(packed, **arrays)
     body = {
         "kind": "reproducer",
-        "schema_version": _SCHEMA,
+        "schema_version": SCHEMA,
         "instruction": asdict(replace(wrong, reproducer="")),
         "inputs": [
             {"dtype": i.dtype, "shape": list(i.shape), "dim_order": list(i.dim_order)}
@@ -153,17 +152,12 @@ def reproduce(
     """
     import numpy
 
-    body, arrays = _read(folder)
+    facts, arrays = read_reproducer(folder)
     inputs = tuple(
-        ArrayInput(
-            entry["dtype"],
-            tuple(entry["shape"]),
-            arrays[f"input_{index}"].tobytes(),
-            tuple(entry["dim_order"]),
-        )
-        for index, entry in enumerate(body["inputs"])
+        ArrayInput(given.dtype, given.shape, arrays[f"input_{index}"].tobytes(), given.dim_order)
+        for index, given in enumerate(facts.inputs)
     )
-    recorded = [Path(path) for path in body["kernel_libraries"]]
+    recorded = [Path(path) for path in facts.kernel_libraries]
     libraries = tuple(recorded if kernel_libraries is None else kernel_libraries)
     gone = [str(path) for path in libraries if not path.is_file()]
     if gone:
@@ -171,8 +165,7 @@ def reproduce(
             f"the kernel library {gone[0]} that {folder} was found with is not there",
             "Name it, or another, with --kernel-library.",
         )
-    found = body["instruction"]
-    told = f"{found['op']} (instruction {found['instruction']})"
+    told = f"{facts.instruction.op} (instruction {facts.instruction.instruction})"
     request = TrainRequest(
         program=folder / FILES[0],
         batches=(inputs,),
@@ -183,15 +176,18 @@ def reproduce(
     )
     seconds = 0.0
     for fill in _FILLS:
-        trace = train(replace(request, fill=fill))
+        try:
+            trace = train(replace(request, fill=fill))
+        except UsageError as error:
+            raise damaged(folder, error.message) from None
         seconds += trace.seconds
         if trace.failure is not None or not trace.steps:
             why = trace.failure.message if trace.failure else "the runtime gave no step"
             return _verdict(folder, "not run", why, Stage("step", "fail", why, seconds))
         outputs = trace.steps[0].outputs
-        if len(outputs) != len(body["outputs"]):
-            raise ModelError(f"{folder} is a damaged reproducer: its program gives other outputs")
-        for index, (role, made) in enumerate(zip(body["outputs"], outputs, strict=True)):
+        if len(outputs) != len(facts.outputs):
+            raise damaged(folder, "its program gives other outputs")
+        for index, (role, made) in enumerate(zip(facts.outputs, outputs, strict=True)):
             if role == "unknown":
                 continue
             wrong = _off(
@@ -200,7 +196,7 @@ def reproduce(
             if wrong:
                 what = {
                     "output": f"output {index}",
-                    "input": f"input {index - body['outputs'].index('input')}"
+                    "input": f"input {index - facts.outputs.index('input')}"
                     if role == "input"
                     else "",
                     "guard": "the memory beside an output",
@@ -233,33 +229,6 @@ def _off(made: Any, expected: Any, tolerance: Any) -> str:
         f"is {float(made[at]):.6g} at {[int(i) for i in at]}, expected {float(expected[at]):.6g} "
         f"({int(bad.sum())} of {bad.size} entries are off)"
     )
-
-
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    import numpy
-
-    missing = [name for name in FILES if not (folder / name).is_file()]
-    if missing:
-        raise ModelError(
-            f"{folder} is no reproducer: it has no {missing[0]}",
-            "Name a folder that `graphcheck validate --shadow --reproducers DIR` wrote.",
-        )
-    try:
-        body = json.loads((folder / FILES[2]).read_text())
-        if body["kind"] != "reproducer" or body["schema_version"] != _SCHEMA:
-            raise ValueError("it is of another version")
-        with numpy.load(folder / FILES[1], allow_pickle=False) as file:
-            arrays = dict(file)
-        count = len(body["outputs"])
-        wanted = [f"{kind}_{i}" for kind in ("expected", "tolerance") for i in range(count)]
-        wanted += [f"input_{i}" for i in range(len(body["inputs"]))]
-        absent = [name for name in wanted if name not in arrays]
-        if absent:
-            raise ValueError(f"{FILES[1]} lacks {absent[0]}")
-        body["instruction"]["op"], body["instruction"]["instruction"], body["kernel_libraries"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder} is a damaged reproducer: {error}") from None
-    return body, arrays
 
 
 def _verdict(folder: Path, verdict: str, reason: str, stage: Stage) -> Verdict:

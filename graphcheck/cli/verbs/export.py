@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from graphcheck.cli import options as opt
+from graphcheck.cli import shadow as inspect
 from graphcheck.cli import training as train
 from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import complain, emit, emit_line
 from graphcheck.cli.progress import Progress
 from graphcheck.errors import ExitCode
+from graphcheck.report.text_verdict import wrong_details, wrong_sentence
 from graphcheck.report.words import some_of
 
 if TYPE_CHECKING:
@@ -98,6 +100,8 @@ def export(
     resume: train.ResumeOption = False,
     runner: train.RunnerOption = None,
     cores: train.CoresOption = None,
+    shadow: inspect.ShadowOption = False,
+    reproducers: inspect.ReproducersOption = None,
     inputs: opt.InputOption = None,
     loss: opt.LossOption = None,
     num_classes: opt.ClassesOption = None,
@@ -154,6 +158,7 @@ def export(
             runner=runner,
             cores=cores,
         ),
+        **inspect.shadow_settings(shadow=shadow, reproducers=reproducers),
         output=str(output),
         freeze=tuple(freeze or ()),
         swaps=tuple(swap or ()),
@@ -219,6 +224,9 @@ def tell(result: ExportResult, *, quiet: bool = False) -> None:
             emit_line(f"NOT CHECKED: {item.what}: {item.why}")
         parity = card.verdict if card.verdict != "not run" else "NOT CHECKED (--no-validate)"
         emit_line(f"parity with eager over {result_steps(result)} steps: {parity}")
+        if result.verdict is not None and result.verdict.shadow_checked:
+            shadowed = next(s for s in result.verdict.stages if s.name == "shadow")
+            emit_line(f"shadow execution: {shadowed.detail}")
         emit_line(
             f"{len(card.kernels)} kernels, {len(card.parameters)} trainable parameters, "
             f"arena {card.arena_bytes / 1e6:.1f} MB"
@@ -235,6 +243,10 @@ def tell(result: ExportResult, *, quiet: bool = False) -> None:
         *first, last = result.written
         emit_line(f"wrote {', '.join(first)} and {last}")
     else:
+        for wrong in result.verdict.wrong if result.verdict is not None else ():
+            emit_line(wrong_sentence(wrong, Path.cwd()))
+            for detail in wrong_details(wrong, Path.cwd()):
+                emit_line(f"    {detail}")
         complain(f"{result.target}: nothing was written: {result.failure}", result.hint)
 
 
