@@ -48,11 +48,24 @@ def _conv(batch: int, ci: int, co: int, k: int, s: int, side: int, dtype: Any) -
     return forward, (gradient, [dirty(like=x), dirty(like=w), NOTHING])
 
 
+POOLS = (
+    (8, 64, 112, 3, 2),  # ResNet
+    (2, 64, 112, 2, 2),  # VGG, image of 112
+    (2, 512, 14, 2, 2),
+    (8, 192, 28, 3, 1),  # GoogLeNet's branches
+    (8, 64, 55, 3, 2),  # AlexNet
+    (8, 64, 32, 2, 2),  # small nets for images of 64 and 32
+    (2, 16, 64, 2, 2),
+    (32, 256, 8, 2, 2),
+)
+"""Max pooling: batch, channels, side, kernel, stride."""
+
+
 def replaced() -> list[tuple[str, str, Any, Any]]:
     """Kernels that replace one of the runtime: name, what on, inputs, outputs."""
     cases: list[tuple[str, str, Any, Any]] = []
     op = "aten::max_pool2d_with_indices_backward.grad_input"
-    for shape in ((8, 64, 112, 3, 2), (8, 64, 32, 2, 2), (2, 16, 64, 2, 2), (32, 256, 8, 2, 2)):
+    for shape in POOLS:
         cases.append((op, str(shape), *_pool(*shape, torch.float32)))
     cases.append((op, "(8, 64, 32, 2, 2) bfloat16", *_pool(8, 64, 32, 2, 2, torch.bfloat16)))
     for dtype in (torch.float32, torch.bfloat16):

@@ -50,6 +50,62 @@ def test_max_pool(agreement, image, kernel, stride, dilation, padded, ceil, seed
         agreement.check(MAX, arguments, [dirty(like=image)], [expected])
 
 
+WINDOWS = (
+    # kernel, stride, padding: windows side by side, overlapping, and with gaps between them.
+    (2, 2, 0),
+    (2, 2, 1),
+    (3, 2, 1),
+    (3, 1, 1),
+    (3, 3, 0),
+    (2, 3, 0),
+)
+
+
+@SWEEP
+@given(
+    st.integers(1, 3),
+    st.integers(7, 60),
+    st.integers(7, 60),
+    st.sampled_from(WINDOWS),
+    st.sampled_from(DTYPES),
+    st.sampled_from(("pooling's", "any in the plane")),
+    seeds,
+)
+def test_max_pool_of_large_planes(agreement, count, height, width, window, dtype, which, seed):
+    """Planes that are cleared in pieces, and indices that no pooling gives: they add up, too."""
+    image = numbers(seed, 2, count, height, width, dtype=dtype)
+    windows = [[window[0]], [window[1]], [window[2]], [1], seed % 2 == 0]
+    result, indices = F.max_pool2d(
+        image, *(w[0] for w in windows[:4]), windows[4], return_indices=True
+    )
+    gradient = numbers(seed, *result.shape, dtype=dtype)
+    if which == "any in the plane":
+        draw = torch.Generator().manual_seed(seed)
+        planes, cells = 2 * count, result.shape[-2] * result.shape[-1]
+        if dtype in (torch.float16, torch.bfloat16):
+            # Summed in float only where windows overlap, so that no cell comes twice.
+            drawn = [torch.randperm(height * width, generator=draw)[:cells] for _ in range(planes)]
+            indices = torch.stack(drawn).reshape(result.shape)
+        else:
+            indices = torch.randint(0, height * width, result.shape, generator=draw)
+    expected = torch.ops.aten.max_pool2d_with_indices_backward(
+        gradient.double(), image.double(), *windows, indices
+    )
+    agreement.check(MAX, [gradient, image, *windows, indices], [dirty(like=image)], [expected])
+
+
+def test_an_index_outside_of_a_large_plane(agreement):
+    image, gradient = torch.ones(1, 2, 32, 32), torch.ones(1, 2, 16, 16)
+    windows = [[2, 2], [2, 2], [0, 0], [1, 1], False]
+    for plane, row, column in ((0, 0, 0), (0, 15, 15), (1, 7, 3), (1, 15, 15)):
+        for value in (-1, 1024, 2**32, -(2**62)):
+            indices = F.max_pool2d(image, 2, return_indices=True)[1]
+            indices[0, plane, row, column] = value
+            arguments = [gradient, image, *windows, indices]
+            said = agreement.refuse(MAX, arguments, [dirty(like=image)])
+            assert said.endswith("every index is inside of the plane")
+
+
 @SWEEP
 @given(images(), pairs, pairs, st.booleans(), st.booleans(), st.booleans(), seeds)
 def test_avg_pool(agreement, image, kernel, stride, padded, ceil, count_pad, seed):
