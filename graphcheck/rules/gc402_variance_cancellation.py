@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from graphcheck.advisory.types import Advisory
 from graphcheck.graph.types import JointGraph
 from graphcheck.rules.interface import Context, Rule
 from graphcheck.rules.types import Finding, Severity
-from graphcheck.rules.wrong import advised_calls, advised_finding, evidence_of, is_wrong, standing
+from graphcheck.rules.wrong import (
+    advised_calls,
+    advised_finding,
+    as_known,
+    evidence_of,
+    is_silent,
+    standing,
+)
 
 __all__ = ["RULE", "expected_error"]
 
@@ -29,41 +37,39 @@ def expected_error(ratio: float) -> float:
 
 def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
     for call, advisory in advised_calls(graph, context, RULE.code):
-        if not is_wrong(advisory, context):
+        if is_silent(advisory, context):
             continue
+        judged = _judged(graph.example_facts.get(call.node), advisory)
+        if judged is None:
+            continue
+        severity, message, example = judged
         known = standing(advisory, context)[1]
-        facts = graph.example_facts.get(call.node)
-        if facts is None:
-            yield advised_finding(
-                call,
-                advisory,
-                RULE.code,
-                Severity.NOTE,
-                "was NOT CHECKED for a large mean: there are no example data to measure; it "
-                "computes the variance as E[x2]-E[x]2",
-                (known,),
-            )
-            continue
-        error = expected_error(facts["ratio"])
-        if not (error < _SEEN):
-            yield advised_finding(
-                call,
-                advisory,
-                RULE.code,
-                Severity.ERROR if not (error < _SPOILED) else Severity.WARNING,
-                advisory.says,
-                (_told(facts, error), *evidence_of(advisory, known)),
-            )
-        elif facts["elements"] == _SMALL_GROUP:
-            yield advised_finding(
-                call,
-                advisory,
-                RULE.code,
-                Severity.WARNING,
-                "computes the variance of 2 elements as E[x2]-E[x]2: whenever the two are nearly "
-                "equal, most digits are lost",
-                (_told(facts, error), *evidence_of(advisory, known)),
-            )
+        evidence = (example, *evidence_of(advisory, known)) if example else (known,)
+        finding = advised_finding(call, advisory, RULE.code, severity, message, evidence)
+        yield as_known(finding, advisory, context)
+
+
+def _judged(
+    facts: Mapping[str, Any] | None, advisory: Advisory
+) -> tuple[Severity, str, str] | None:
+    """Severity, message and the evidence of the example data; None where these are harmless."""
+    if facts is None:
+        message = (
+            "computes the variance as E[x2]-E[x]2, and whether a large mean spoils it was NOT "
+            "CHECKED: there are no example data to measure"
+        )
+        return Severity.NOTE, message, ""
+    error = expected_error(facts["ratio"])
+    if not (error < _SEEN):
+        severity = Severity.ERROR if not (error < _SPOILED) else Severity.WARNING
+        return severity, advisory.says, _told(facts, error)
+    if facts["elements"] == _SMALL_GROUP:
+        message = (
+            "computes the variance of 2 elements as E[x2]-E[x]2: whenever the two are nearly "
+            "equal, most digits are lost"
+        )
+        return Severity.WARNING, message, _told(facts, error)
+    return None
 
 
 def _told(facts: Mapping[str, Any], error: float) -> str:
@@ -87,7 +93,8 @@ RULE = Rule(
         "The rule runs the forward graph once on the example inputs, up to the last such op, and "
         "looks at the worst group of each. On data with a mean near zero it is silent. From 1 % "
         "on it is an error. Groups of two elements are always reported: some pair is nearly equal "
-        "before long.\n"
+        "before long. On a release where an advisory was not measured, and that its range does not "
+        "hold, it is a note that says NOT CHECKED.\n"
         "What to do: subtract a constant near the mean before the normalisation, or normalise the "
         "inputs of the model."
     ),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from graphcheck.graph.types import BufferFact, JointGraph, Source
 from graphcheck.rules.interface import Context, Rule
 from graphcheck.rules.types import Finding, Mend, Severity
+from graphcheck.rules.wrong import runtime_of, standing
 
 __all__ = ["RULE"]
 
@@ -25,14 +26,12 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
     mutated = [buffer for buffer in graph.buffers if buffer.mutated]
     if not mutated:
         return
-    proofs = [
-        context.probes[advisory.id]
-        for advisory in context.advisories
-        if advisory.rule == RULE.code and advisory.id in context.probes
-    ]
-    if proofs and all(proof.outcome == "right" for proof in proofs):
+    advisories = [a for a in context.advisories if a.rule == RULE.code]
+    known = [(advisory.id, *standing(advisory, context)) for advisory in advisories]
+    told = [(name, how, why) for name, how, why in known if how not in ("right", "fixed")]
+    if known and not told:
         return
-    measured = [f"measured here: {proof.figure}" for proof in proofs if proof.outcome == "wrong"]
+    unseen = bool(told) and all(how == "unknown" for _, how, _ in told)
     count = len(mutated)
     message = (
         f"the program's training metadata counts {count} mutated "
@@ -40,16 +39,22 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
         "gradient and parameter index is too large by that number, so each name gets a "
         "neighbour's gradient"
     )
+    if unseen:
+        faults = " and ".join(name for name, _, _ in told)
+        message = (
+            f"were NOT CHECKED: {faults} {'was' if len(told) == 1 else 'were'} not measured on "
+            f"{runtime_of(context)}; elsewhere {message}"
+        )
     for module in dict.fromkeys(_owner(buffer) for buffer in mutated):
         own = [buffer for buffer in mutated if _owner(buffer) == module]
         first = own[0]
-        evidence = list(measured)
+        evidence = [why for _, _, why in told]
         if any(buffer.initial_nonzero for buffer in own):
             names = sorted({b.name.rpartition(".")[2] for b in own if b.initial_nonzero})
             evidence.append(f"initial state is lost: {', '.join(names)} would start as zeros")
         yield Finding(
             code=RULE.code,
-            severity=Severity.ERROR,
+            severity=Severity.NOTE if unseen else Severity.ERROR,
             subject="mutated buffers",
             message=message,
             source=_source(graph, first, module),
@@ -87,7 +92,9 @@ RULE = Rule(
         "with each other's gradients, without an error; unequal shapes raise in the optimizer. "
         "BatchNorm with live running statistics is the usual cause.\n"
         "Also, the initial state of a mutated buffer is not written into the program: it starts "
-        "as zeros (`running_var` 0 in place of 1) unless InitializedMutableBufferPass names it."
+        "as zeros (`running_var` 0 in place of 1) unless InitializedMutableBufferPass names it.\n"
+        "On a release where none of this was measured, and that no range holds, it is a note that "
+        "says NOT CHECKED."
     ),
     example="self.seen.add_(1.0)  # in forward, `seen` being a registered buffer",
     check=check,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from graphcheck.graph.types import JointGraph, Source
 from graphcheck.rules.interface import Context, Rule
 from graphcheck.rules.types import Finding, Mend, Severity
+from graphcheck.rules.wrong import runtime_of, standing
 
 __all__ = ["RULE"]
 
@@ -16,31 +17,31 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
     if not affected:
         return
     advisories = [a for a in context.advisories if a.rule == RULE.code]
-    proofs = [context.probes[a.id] for a in advisories if a.id in context.probes]
-    if proofs and all(proof.outcome == "right" for proof in proofs):
+    known = [standing(advisory, context) for advisory in advisories]
+    if known and all(how in ("right", "fixed") for how, _ in known):
         return
-    evidence = tuple(
-        f"measured here: {proof.figure}"
-        if proof.outcome == "wrong"
-        else f"NOT CHECKED on this runtime: {proof.detail}"
-        for proof in proofs
-    )
     kinds = " and ".join(sorted({p.dtype for p in affected}))
+    message = (
+        f"{len(affected)} trainable parameters are {kinds}: the SGD of ExecuTorch's Python "
+        "bindings treats them as float32 and writes past their storage"
+    )
+    if known and all(how in ("right", "fixed", "unknown") for how, _ in known):
+        message = (
+            f"was NOT CHECKED: {advisories[0].id} was not measured on {runtime_of(context)}; "
+            f"elsewhere {message}"
+        )
     for module in dict.fromkeys(p.module for p in affected):
         own = [p for p in affected if p.module == module]
         yield Finding(
             code=RULE.code,
             severity=Severity.NOTE,
             subject="optimizer on half parameters",
-            message=(
-                f"{len(affected)} trainable parameters are {kinds}: the SGD of ExecuTorch's "
-                "Python bindings treats them as float32 and writes past their storage"
-            ),
+            message=message,
             source=Source(module=module),
             module=module,
             modules=(module,),
             count=len(own),
-            evidence=evidence,
+            evidence=tuple(evidence for _, evidence in known),
             mends=(
                 Mend(
                     "edit",

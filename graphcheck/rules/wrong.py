@@ -16,9 +16,11 @@ from graphcheck.rules.types import Finding, Mend, Severity
 __all__ = [
     "advised_calls",
     "advised_finding",
+    "as_known",
     "evidence_of",
     "is_disagreement",
-    "is_wrong",
+    "is_silent",
+    "runtime_of",
     "severity_of",
     "standing",
 ]
@@ -109,9 +111,27 @@ def evidence_of(advisory: Advisory, told: str) -> tuple[str, ...]:
     return (told, *advisory.evidence[:1])
 
 
-def is_wrong(advisory: Advisory, context: Context) -> bool:
-    """Whether the probe measured the kernel wrong or, without a probe, its version is affected."""
-    return standing(advisory, context)[0] in ("wrong", "likely")
+def is_silent(advisory: Advisory, context: Context) -> bool:
+    """Whether there is nothing to tell of an advisory: it was measured right, or is fixed."""
+    return standing(advisory, context)[0] in ("right", "fixed")
+
+
+def as_known(finding: Finding, advisory: Advisory, context: Context) -> Finding:
+    """The finding; where the advisory was not measured, and its range is silent, a note of that."""
+    if standing(advisory, context)[0] != "unknown":
+        return finding
+    return replace(
+        finding,
+        severity=Severity.NOTE,
+        message=f"was NOT CHECKED: {advisory.id} was not measured on {runtime_of(context)}; "
+        f"elsewhere it {finding.message}",
+    )
+
+
+def runtime_of(context: Context) -> str:
+    """`executorch 1.2.0`, `executorch 1.2.0 with portable kernels`."""
+    opset = context.opset
+    return f"{opset.runtime} {opset.version}{' with portable kernels' * opset.portable}"
 
 
 def severity_of(call: OpCall, worst: Severity) -> Severity:

@@ -39,7 +39,7 @@ def check(rule: Rule, graph: JointGraph, **context: object) -> list[Finding]:
 
 
 def advisory(rule: str) -> Advisory:
-    return Advisory("GCA-1", "t", (), (), ">0", rule, "w", "c", probe="p")
+    return Advisory("GCA-1", "t", (), (), ">9", rule, "w", "c", probe="p")
 
 
 RULES = (
@@ -84,7 +84,18 @@ def test_mutated_buffers_are_silent_where_the_probe_measured_right() -> None:
     known = (advisory("GC501"),)
     assert check(rule, graph(buffers=MUTATED), advisories=known, probes=right) == []
     found = check(rule, graph(buffers=MUTATED), advisories=known, probes=wrong)
-    assert found[0].evidence[0] == "measured here: index 2 for 1"
+    assert found[0].evidence[0] == "GCA-1, measured here: index 2 for 1"
+    elsewhere = {"GCA-1": ProbeResult("GCA-1", "right", "fine", version="1.6.0")}
+    (norm, _) = check(rule, graph(buffers=MUTATED), advisories=known, probes=elsewhere)
+    assert norm.severity is Severity.NOTE
+    assert norm.message.startswith(
+        "were NOT CHECKED: GCA-1 was not measured on executorch 1.5.1; elsewhere the program's "
+        "training metadata counts 3 mutated buffers"
+    )
+    assert norm.evidence[0] == (
+        "GCA-1, NOT MEASURED here (the installed runtime, which probes run on, is 1.6.0): affected "
+        "is >9, nothing is known of executorch 1.5.1"
+    )
 
 
 def test_parameter_without_gradient_names_every_parameter() -> None:
@@ -152,7 +163,18 @@ def test_half_parameters_warn_with_the_proof_or_as_not_checked() -> None:
     not_run = {"GCA-1": ProbeResult("GCA-1", "not run", detail="no training extension")}
     (found,) = check(rule, graph(parameters=half), advisories=known, probes=not_run)
     assert found.severity is Severity.NOTE
-    assert found.evidence == ("NOT CHECKED on this runtime: no training extension",)
+    assert found.message == (
+        "was NOT CHECKED: GCA-1 was not measured on executorch 1.5.1; elsewhere 1 trainable "
+        "parameters are float16: the SGD of ExecuTorch's Python bindings treats them as float32 "
+        "and writes past their storage"
+    )
+    assert found.evidence == (
+        "GCA-1, NOT MEASURED here (no training extension): affected is >9, nothing is known of "
+        "executorch 1.5.1",
+    )
+    wrong = {"GCA-1": ProbeResult("GCA-1", "wrong", "half of them 8e-10")}
+    (found,) = check(rule, graph(parameters=half), advisories=known, probes=wrong)
+    assert found.message.startswith("1 trainable parameters are float16: ")
     right = {"GCA-1": ProbeResult("GCA-1", "right")}
     assert check(rule, graph(parameters=half), advisories=known, probes=right) == []
 

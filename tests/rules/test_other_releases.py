@@ -7,13 +7,23 @@ from dataclasses import replace
 import pytest
 from advised_graphs import call, check, context, graph, tensor
 from test_gc301_known_wrong import max_pool
+from test_gc401_half_accumulation import addmm
+from test_gc402_variance_cancellation import facts, layer_norm
+from test_gc403_wide_sum import total
 
 from graphcheck.advisory.load import advisory_by_id
 from graphcheck.advisory.types import Advisory
 from graphcheck.opset import load as load_module
 from graphcheck.opset.load import elsewhere, load
 from graphcheck.opset.types import Opset
-from graphcheck.rules import gc301_known_wrong, gc302_not_measured
+from graphcheck.rules import (
+    gc301_known_wrong,
+    gc302_not_measured,
+    gc401_half_accumulation,
+    gc402_variance_cancellation,
+    gc403_wide_sum,
+)
+from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.interface import Context
 from graphcheck.rules.types import Severity
 from graphcheck.rules.wrong import standing
@@ -139,3 +149,54 @@ def test_what_is_not_measured_is_told(
     if found:
         measured = sum({limit.id: limit.measured for limit in opset.limits}.values())
         assert f"; {measured} of " in found
+
+
+def test_numerics_that_no_release_tells_are_a_note_that_names_advisory_and_release() -> None:
+    """Every advisory of GC4 on ops: silent where it was measured right, else its own answer."""
+    half = addmm("bfloat16", 2048)
+    (found,) = deduplicate(check(gc401_half_accumulation.RULE, graph(half, half), _unseen()))
+    assert (found.severity, found.count) == (Severity.NOTE, 2)
+    assert found.message == (
+        "was NOT CHECKED: GCA-2026-0006 was not measured on executorch 1.7.0; elsewhere it adds up "
+        "to 2048 terms in bfloat16: expect a relative error up to 0.8"
+    )
+    assert found.evidence[0].endswith("nothing is known of executorch 1.7.0")
+    far = graph(layer_norm(), example_facts=facts(1000.0))
+    (found,) = check(gc402_variance_cancellation.RULE, far, _unseen())
+    assert found.severity is Severity.NOTE
+    assert found.message == (
+        "was NOT CHECKED: GCA-2026-0004 was not measured on executorch 1.7.0; elsewhere it "
+        "computes the variance as E[x2]-E[x]2 in float32, and the example data have a large mean"
+    )
+    (found,) = check(gc403_wide_sum.RULE, graph(total("int64", [1])), _unseen())
+    assert found.message == (
+        "was NOT CHECKED: GCA-2026-0012 was not measured on executorch 1.7.0; elsewhere it adds up "
+        "int64 in float32 over one dim: sums above 16777216 are inexact"
+    )
+
+
+def test_a_portable_kernel_is_named_as_what_was_not_measured() -> None:
+    unseen = replace(context(), opset=load("0.6.0:portable"))
+    far = graph(layer_norm(), example_facts=facts(1000.0))
+    (found,) = check(gc402_variance_cancellation.RULE, far, unseen)
+    assert found.message.startswith(
+        "was NOT CHECKED: GCA-2026-0004 was not measured on executorch 0.6.0 with portable kernels;"
+    )
+
+
+def test_healthy_graphs_are_silent_on_a_release_that_was_not_measured() -> None:
+    near = graph(layer_norm(), example_facts=facts(1.0))
+    assert check(gc402_variance_cancellation.RULE, near, _unseen()) == []
+    few = graph(addmm("bfloat16", 15), addmm("float32", 2048))
+    assert check(gc401_half_accumulation.RULE, few, _unseen()) == []
+    assert check(gc403_wide_sum.RULE, graph(total("float32", [1])), _unseen()) == []
+
+
+def test_numerics_measured_right_on_the_release_are_silent() -> None:
+    far = graph(layer_norm(), example_facts=facts(1000.0))
+    assert check(gc402_variance_cancellation.RULE, far, on("1.2.0", "wrong")) == []
+    assert check(gc402_variance_cancellation.RULE, far, on("1.3.1", "right")) != []
+
+
+def _unseen() -> Context:
+    return context("wrong", version="1.7.0")
