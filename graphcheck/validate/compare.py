@@ -73,7 +73,9 @@ class Comparison:
     by_distribution: bool = False
     replayed: bool = False
     by_choice: bool = False
-    """Eager took the choices of the runtime where max pools met ties."""
+    """Eager took the choices of the runtime where ops met ties."""
+    other_rule: bool = False
+    """And some of them follow another rule, with which training takes another course."""
     tolerances: dict[str, float] = field(default_factory=dict)
 
 

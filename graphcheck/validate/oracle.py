@@ -150,6 +150,18 @@ class Oracle:
                 self._buffers[name].copy_(tensor)
         return result
 
+    def forward(self, index: int, mode: AbstractContextManager[Any]) -> None:
+        """Forward alone on batch `index`, under `mode`: buffers and gradients stay as they are."""
+        import torch
+
+        args, kwargs = self.batches[index % len(self.batches)]
+        saved = {name: tensor.clone() for name, tensor in self._buffers.items()}
+        with mode:
+            self.module(*_cloned(args), **_cloned(kwargs))
+        with torch.no_grad():
+            for name, tensor in saved.items():
+                self._buffers[name].copy_(tensor)
+
     def _update(self) -> None:
         if self._updating is None:
             trained = [self.parameters[name] for name in self.trainable]

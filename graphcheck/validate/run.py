@@ -222,6 +222,7 @@ class _Run:
                 comparison,
                 order=gradient_order(lowered),
                 prefix=self.workload.prefix,
+                stream=self.shadow.stream,
             )
         if comparison.eager_losses and not math.isfinite(comparison.eager_losses[0]):
             reason = (
@@ -385,7 +386,7 @@ class _Run:
             overhead=self.overhead,
             versions=installed_versions(),
             free_compared=not (
-                comparison.by_distribution or comparison.replayed or comparison.by_choice
+                comparison.by_distribution or comparison.replayed or comparison.other_rule
             ),
             optimizer=told_optimizer(
                 self.options.optimizer, self.options.learning_rate, self.settings

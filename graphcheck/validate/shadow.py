@@ -29,7 +29,7 @@ from graphcheck.validate.types import Shadow, WrongInstruction
 __all__ = ["Fault", "Judged", "Shadower", "selected", "shadow"]
 
 _OPEN = ("empty", "new_empty", "_empty")
-_POOL_BACKWARD = "max_pool2d_with_indices_backward"
+_POOLS_BACKWARD = ("max_pool2d_with_indices_backward", "adaptive_max_pool2d_backward")
 _VIEWS = ("executorch_prim::et_view",)
 
 
@@ -201,7 +201,7 @@ def _fault(bounds: Bounds, record: InstructionDump) -> tuple[Fault | None, int]:
             decided += 0 if made.shape != right.shape else int((made != right).sum())
         else:
             bad, tolerance = _bad(bounds, index, made, exact_op=exact_op)
-        if bad is not None and bounds.name == _POOL_BACKWARD and made.shape == right.shape:
+        if bad is not None and bounds.name in _POOLS_BACKWARD and made.shape == right.shape:
             ties = admissible_gradient(bounds.replay.given, made, bad, tolerance)
             decided += ties or 0
             bad = bad if ties is None else None

@@ -1,35 +1,64 @@
 """A difference between runtime and eager that a tie explains, proven by giving eager that choice.
 
 Every instruction computes what eager does from its own inputs, and still the gradients differ:
-then a max pool may have met a tie that the two resolve in another way, or two values so close that
-rounding decided. Its windows are looked at one by one; where each choice of the runtime is
-admissible, eager is run again with those choices, and must give the runtime's gradients within the
-same rounding as always.
+then an op may have met a tie that the two resolve in another way, or two values so close that
+rounding decided (the entries of a max pool, a relu near zero). They are looked at one by one; where
+each choice of the runtime is admissible, eager is run again with those choices, and must give the
+runtime's gradients within the same rounding as always.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from graphcheck.runtime.lower import Instruction, Lowered
-from graphcheck.runtime.types import EVERY_STEP, Trace, TrainRequest
+from graphcheck.runtime.stream import Take
+from graphcheck.runtime.types import EVERY_STEP, InstructionDump, Trace, TrainRequest
 from graphcheck.validate.compare import VISIBLE, Comparison, compare
-from graphcheck.validate.noise import AMPLITUDE, unit
+from graphcheck.validate.emitted import dump_sizes
+from graphcheck.validate.noise import noise_mode
 from graphcheck.validate.oracle import Oracle
-from graphcheck.validate.ties.rules import FORWARD, NotATie, chosen_mode, rule_mode
+from graphcheck.validate.reason import told_divergence
+from graphcheck.validate.ties.choices import Choice, choice_of, sites
+from graphcheck.validate.ties.chosen import (
+    Decided,
+    NotATie,
+    StepChoices,
+    chosen_mode,
+    watching_mode,
+)
+from graphcheck.validate.ties.rules import at_zero_mode, rule_mode
+from graphcheck.validate.ties.told import told_decisions
 from graphcheck.worker import progress
 
-__all__ = ["RULE_CHANGE", "explain_by_ties", "pools_of"]
+__all__ = ["explain_by_ties"]
 
-RULE_CHANGE = "RULE CHANGE"
+_MOST_BYTES = 512 << 20
+"""What a device may send back that cannot be read from while it runs."""
+_SLOPES = {
+    1.0: "lets the gradient of relu through at zero",
+    0.5: "halves the gradient of relu at zero",
+}
 
 
-def pools_of(lowered: Lowered) -> tuple[Instruction, ...]:
-    """The max pools of a program, in order of execution."""
-    return tuple(i for i in lowered.instructions if i.op == f"{FORWARD}.out")
+@dataclass(frozen=True)
+class _Runtime:
+    """The program on its device: `stream` is None where its dump cannot be read meanwhile."""
+
+    train: Callable[[TrainRequest], Trace]
+    stream: Callable[[TrainRequest, Take], Trace] | None
+    request: TrainRequest
+    lowered: Lowered
+
+
+@dataclass(frozen=True)
+class _Names:
+    order: Sequence[str]
+    prefix: str
 
 
 def explain_by_ties(
@@ -41,6 +70,7 @@ def explain_by_ties(
     *,
     order: Sequence[str],
     prefix: str,
+    stream: Callable[[TrainRequest, Take], Trace] | None = None,
 ) -> Comparison:
     """A comparison without the difference where ties explain it, else the one that was given.
 
@@ -48,86 +78,154 @@ def explain_by_ties(
 
     `oracles` makes an oracle with the weights the program was made with.
     """
-    pools = pools_of(lowered)
     if comparison.names_shifted or not _apart(comparison):
         return comparison
-    progress("looking for ties in max pools")
-    if not pools:
-        return _split(train, request, oracles(), comparison, order=order, prefix=prefix)
-    trace = train(
-        replace(
-            request,
-            dump_step=EVERY_STEP,
-            dump_only=tuple(pool.index for pool in pools),
-            detect_stale=False,
-        )
-    )
-    choices: dict[int, list[Any]] = {}
-    for record in trace.dump:
-        if len(record.outputs) == 2:
-            choices.setdefault(record.step, []).append(record.outputs[1].array)
-    counts: list[tuple[int, int]] = []
-    judged: set[int] = set()
+    progress("looking for ties")
+    runtime, names = _Runtime(train, stream, request, lowered), _Names(order, prefix)
+    again = _by_choices(runtime, oracles(), comparison, names)
+    if again is None:
+        again = _by_rules(runtime, oracles, comparison, names)
+    return again or comparison
+
+
+def _by_choices(
+    runtime: _Runtime, oracle: Oracle, comparison: Comparison, names: _Names
+) -> Comparison | None:
+    """With the choices that the runtime made; None where they explain nothing."""
+    places = sites(runtime.lowered)
+    if not places:
+        return None
+    found = _recorded(runtime, places)
+    if found is None:
+        return None
+    trace, choices = found
+    decided: list[Decided] = []
+    current: tuple[int, StepChoices] | None = None
 
     @contextmanager
     def around(step: int) -> Iterator[None]:
         # The first pass of a step is the plain one, later ones measure what noise does to it.
-        with chosen_mode(choices.get(step, []), _interval, counts, judge=step not in judged):
+        nonlocal current
+        first = current is None or current[0] != step
+        if first:
+            current = step, StepChoices(choices.pop(step, ()), _spread(oracle, step))
+        assert current is not None
+        with chosen_mode(current[1]):
             yield
-        judged.add(step)
+        if first:
+            decided.extend(current[1].decided)
 
-    again = _again(oracles(), around, trace, order, prefix)
-    if again is None or _apart(again):
-        return _split(train, request, oracles(), comparison, order=order, prefix=prefix)
-    equal, near = (sum(pair[k] for pair in counts) for k in (0, 1))
-    names = ", ".join(dict.fromkeys(p.source.module for p in pools if p.source.module))
-    where = f" ({names})" if names else ""
-    if equal:
-        again.notes.append(
-            f"{RULE_CHANGE}: max pools of the runtime{where} take another of equal values in "
-            f"{equal} windows; with the runtime's choices eager agrees, so this is no error"
-        )
-    if near:
-        again.notes.append(
-            f"a tie, no error: in {near} windows of max pools{where} rounding decides between "
-            "values that are nearly equal; with the runtime's choices eager agrees"
-        )
-    return _merged(comparison, again)
+    again = _again(oracle, around, trace, names)
+    if again is None or not decided:
+        return None
+    if _apart(again):
+        if comparison.first_locked is None and again.first_locked is not None:
+            comparison.notes.append(
+                "ties do not explain a difference that the tolerance allows for their sake: with "
+                f"the runtime's choices, {told_divergence(again.first_locked)}"
+            )
+        return None
+    again.notes += told_decisions(decided)
+    return _merged(comparison, again, other_rule=any(entry.equal for entry in decided))
 
 
-def _split(
-    train: Callable[[TrainRequest], Trace],
-    request: TrainRequest,
-    oracle: Oracle,
-    comparison: Comparison,
-    *,
-    order: Sequence[str],
-    prefix: str,
-) -> Comparison:
-    """The same for a program that shares the gradient of a tie equally (a pool made of amax)."""
-
-    @contextmanager
-    def around(_: int) -> Iterator[None]:
-        with rule_mode(split=True):
-            yield
-
-    trace = train(replace(request, detect_stale=False, dump_step=None))
-    again = _again(oracle, around, trace, order, prefix)
-    if again is None or _apart(again):
-        return comparison
-    again.notes.append(
-        f"{RULE_CHANGE}: the program shares the gradient of a tie equally among the largest "
-        "values of a max pool; by that rule eager agrees, so this is no error"
+def _recorded(
+    runtime: _Runtime, places: Sequence[Instruction]
+) -> tuple[Trace, dict[int, list[Choice]]] | None:
+    """A run of the program, and by step what each of these instructions decided."""
+    modules = {place.index: place.source.module for place in places}
+    wanted = replace(
+        runtime.request, dump_step=EVERY_STEP, dump_only=tuple(modules), detect_stale=False
     )
-    return _merged(comparison, again)
+    choices: dict[int, list[Choice]] = {}
+
+    def take(record: InstructionDump) -> None:
+        made = choice_of(record, modules.get(record.instruction, ""))
+        if made is not None:
+            choices.setdefault(record.step, []).append(made)
+
+    if runtime.stream is not None:
+        return runtime.stream(wanted, take), choices
+    sizes = dump_sizes(runtime.lowered)
+    if sum(sizes.get(index, 0) for index in modules) * wanted.steps > _MOST_BYTES:
+        return None
+    trace = runtime.train(wanted)
+    for record in trace.dump:
+        take(record)
+    return replace(trace, dump=()), choices
+
+
+def _spread(oracle: Oracle, step: int) -> list[Any]:
+    """How far noise moves the input of each op that can meet ties: entry by entry, but no less
+    than it moves the others of its image in the mean."""
+    import torch
+
+    passes: list[list[Any]] = []
+    for sign in (0, 1, -1):
+        passes.append([])
+        with ExitStack() as stack:
+            # Entered before it, the noise is added to what the watcher lets through.
+            if sign:
+                stack.enter_context(noise_mode(sign, 104729 + step))
+            oracle.forward(step, watching_mode(passes[-1]))
+    plain, *moved = passes
+    found = []
+    for index, entry in enumerate(plain):
+        off = torch.zeros_like(entry)
+        for other in moved:
+            if index < len(other) and other[index].shape == entry.shape:
+                off = torch.maximum(off, torch.nan_to_num_((other[index] - entry).abs_(), 0.0))
+        rows = off.flatten(1) if off.dim() > 1 else off.reshape(1, -1)
+        mean = rows.square().mean(1).sqrt() if off.numel() else rows.sum(1)
+        found.append(torch.maximum(off, mean.reshape([-1, *[1] * (off.dim() - 1)][: off.dim()])))
+    return found
+
+
+def _by_rules(
+    runtime: _Runtime, oracles: Callable[[], Oracle], comparison: Comparison, names: _Names
+) -> Comparison | None:
+    """By another rule that the program may have been written with (a pool made of amax)."""
+    trace = runtime.train(replace(runtime.request, detect_stale=False, dump_step=None))
+    for sentence, mode in _rules(oracles()):
+
+        @contextmanager
+        def around(_: int, mode: Callable[[], Any] = mode) -> Iterator[None]:
+            with mode():
+                yield
+
+        again = _again(oracles(), around, trace, names)
+        if again is None or _apart(again):
+            continue
+        again.notes.append(
+            f"RULE CHANGE: the program {sentence}; by that rule eager agrees, so this is no error"
+        )
+        return _merged(comparison, again, other_rule=True)
+    return None
+
+
+def _rules(oracle: Oracle) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The rules that can make a difference to a model."""
+    yield (
+        "shares the gradient of a tie equally among the largest values of a max pool",
+        partial(rule_mode, split=True),
+    )
+    zeros: list[int] = []
+    oracle.forward(0, at_zero_mode(0.0, zeros))
+    if not any(zeros):
+        return
+    for slope, told in _SLOPES.items():
+        yield told, partial(at_zero_mode, slope, [])
 
 
 def _again(
-    oracle: Oracle, around: Callable[[int], Any], trace: Trace, order: Sequence[str], prefix: str
+    oracle: Oracle,
+    around: Callable[[int], AbstractContextManager[Any]],
+    trace: Trace,
+    names: _Names,
 ) -> Comparison | None:
     oracle.around = around
     try:
-        return compare(trace, oracle, None, order=order, prefix=prefix)
+        return compare(trace, oracle, None, order=names.order, prefix=names.prefix)
     except NotATie:
         return None
     finally:
@@ -140,16 +238,11 @@ def _apart(comparison: Comparison) -> bool:
     return comparison.first_locked is not None or not (worst <= VISIBLE)
 
 
-def _merged(comparison: Comparison, again: Comparison) -> Comparison:
+def _merged(comparison: Comparison, again: Comparison, *, other_rule: bool) -> Comparison:
     """Free running, another rule trains another curve: that is not compared."""
     again.eager_losses = comparison.eager_losses
     again.by_choice = True
+    again.other_rule = other_rule
+    if not other_rule:
+        again.first_free = comparison.first_free
     return again
-
-
-def _interval(source: Any) -> Any:
-    """How far rounding may have moved each entry of a pool's input: a few last places of it, or
-    of the largest entry of its image, from whose terms it may have been made."""
-    scale = source.detach().double().abs()
-    image = scale.flatten(1).amax(1).reshape(-1, *[1] * (scale.dim() - 1))
-    return AMPLITUDE * unit(source.dtype) * (scale + image)

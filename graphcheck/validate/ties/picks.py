@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["is_pick", "pool_window", "wrong_picks"]
+__all__ = ["POOLS", "is_pick", "pool_places", "wrong_picks"]
 
-_POOLS = ("max_pool2d_with_indices",)
-_ALONG = ("topk", "sort", "max", "min", "kthvalue", "median", "nanmedian", "mode", "cummax")
+POOLS = ("max_pool2d_with_indices", "adaptive_max_pool2d")
+_ALONG = (
+    *("topk", "sort", "max", "min", "kthvalue", "median", "nanmedian", "mode"),
+    *("cummax", "cummin"),
+)
 _ARGS = {"argmax": "amax", "argmin": "amin"}
 
 
 def is_pick(name: str) -> bool:
     """Whether the integers that this op gives (`max_pool2d_with_indices`, `topk`) are picks."""
-    return name in _POOLS or name in _ALONG or name in _ARGS
+    return name in POOLS or name in _ALONG or name in _ARGS
 
 
 def wrong_picks(bounds: Any, made: Any, outputs: Sequence[Any]) -> Any:
@@ -26,7 +29,7 @@ def wrong_picks(bounds: Any, made: Any, outputs: Sequence[Any]) -> Any:
 
     given = bounds.replay.given
     source = given.get("self", given.get("input"))
-    if bounds.name in _POOLS:
+    if bounds.name in POOLS:
         bad = _outside(given, source, made) | _differs(source.flatten(-2), made, outputs[0])
     else:
         dim = given.get("dim")
@@ -43,6 +46,11 @@ def wrong_picks(bounds: Any, made: Any, outputs: Sequence[Any]) -> Any:
         bad = ~inside.reshape(made.shape) | ~_equal(picked, values)
         if bounds.name in ("topk", "sort"):
             bad = bad | _repeated(index, dim).reshape(made.shape)
+        if bounds.name in ("cummax", "cummin"):
+            bad = bad | _later(made, given.get("dim"))
+        if bounds.name == "sort" and given.get("stable"):
+            # A stable sort leaves no choice among equal values.
+            bad = bad | (made != bounds.native[1])
     return bad if bool(bad.any()) else None
 
 
@@ -73,6 +81,16 @@ def _repeated(index: Any, dim: int) -> Any:
     return torch.zeros_like(again).scatter(dim, order, again)
 
 
+def _later(index: Any, dim: int) -> Any:
+    """Entries of a scan that point behind themselves."""
+    import torch
+
+    shape = [1] * index.dim()
+    if index.dim():
+        shape[dim] = index.shape[dim]
+    return index > torch.arange(index.shape[dim] if index.dim() else 1).reshape(shape)
+
+
 def _outside(given: dict[str, Any], source: Any, index: Any) -> Any:
     """Indices of a pool that are not in their window."""
     import torch
@@ -81,16 +99,37 @@ def _outside(given: dict[str, Any], source: Any, index: Any) -> Any:
     row, column = index // width, index % width
     bad = (index < 0) | (index >= height * width)
     for place, axis in ((row, -2), (column, -1)):
-        kernel, stride, padding, dilation = pool_window(given, axis)
+        cells, inside = pool_places(given, axis, source.shape[axis], index.shape[axis])
         shape = [1] * index.dim()
         shape[axis] = index.shape[axis]
-        start = (torch.arange(index.shape[axis]) * stride - padding).reshape(shape)
-        offset = place - start
-        bad = bad | (offset < 0) | (offset > dilation * (kernel - 1)) | (offset % dilation != 0)
+        hit = torch.zeros_like(bad)
+        for cell, there in zip(cells, inside, strict=True):
+            hit |= (place == cell.reshape(shape)) & there.reshape(shape)
+        bad = bad | ~hit
     return bad
 
 
-def pool_window(given: dict[str, Any], axis: int) -> tuple[int, int, int, int]:
+def pool_places(given: dict[str, Any], axis: int, size: int, count: int) -> tuple[Any, Any]:
+    """The places of `size` along an axis (-2 or -1) that each of `count` windows looks at, [K, L],
+    and [K, L] whether they are in the window and in the plane.
+
+    `given` are the arguments of the pool; the windows of an adaptive one differ in their length.
+    """
+    import torch
+
+    windows = torch.arange(count)
+    if "kernel_size" not in given:
+        start = windows * size // count
+        end = -((windows + 1) * size // -count)
+        place = torch.arange(int((end - start).max())).unsqueeze(1) + start
+        return place, place < end
+    kernel, stride, padding, dilation = _pool_window(given, axis)
+    start = windows * stride - padding
+    place = torch.arange(kernel).unsqueeze(1) * dilation + start
+    return place, (place >= 0) & (place < size)
+
+
+def _pool_window(given: dict[str, Any], axis: int) -> tuple[int, int, int, int]:
     """Kernel, stride, padding and dilation of a pool's arguments along an axis (-2 or -1)."""
 
     def of(name: str, default: Any) -> int:

@@ -1,21 +1,16 @@
-"""Eager PyTorch with another rule for ties: split equally, or as the runtime chose."""
+"""Eager PyTorch with another rule for ties: split equally, or another slope at a kink."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphcheck.validate.ties.picks import wrong_picks
 from graphcheck.validate.ties.windows import Windows
 
-__all__ = ["FORWARD", "NotATie", "chosen_mode", "named_arguments", "rule_mode"]
+__all__ = ["FORWARD", "at_zero_mode", "named_arguments", "rule_mode"]
 
 FORWARD = "aten::max_pool2d_with_indices"
-_BACKWARD = "aten::max_pool2d_with_indices_backward"
-
-
-class NotATie(Exception):
-    """The runtime picked an entry that is neither the largest nor within rounding of it."""
+_BACKWARD = ("aten::max_pool2d_with_indices_backward", "aten::adaptive_max_pool2d_backward")
 
 
 def named_arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,7 +34,7 @@ def rule_mode(*, split: bool) -> Any:
             self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
         ) -> Any:
             result = func(*args, **(kwargs or {}))
-            if func._schema.name != _BACKWARD:
+            if func._schema.name not in _BACKWARD:
                 return result
             given = named_arguments(func, args, kwargs or {})
             gradient = given["grad_output"]
@@ -50,66 +45,36 @@ def rule_mode(*, split: bool) -> Any:
     return Rule()
 
 
-def chosen_mode(
-    choices: Sequence[Any],
-    interval: Callable[[Any], Any],
-    counts: list[tuple[int, int]],
-    *,
-    judge: bool = True,
-) -> Any:
-    """A dispatch mode in which each max pool picks the indices of `choices`, in turn.
-
-    `interval` gives how far rounding may have moved each entry of a pool's input. `counts` takes,
-    pool by pool, how many windows chose another of equal values, and another of nearly equal ones.
-    Raises NotATie, inside, for a choice that neither explains. Without `judge` the values of the
-    choices are not looked at: they belong to a pass that noise was added to.
+def at_zero_mode(slope: float, zeros: list[int]) -> Any:
+    """A dispatch mode in which relu passes `slope` times the gradient where its input is exactly
+    0, which is admissible for any slope of 0 to 1. `zeros` takes how many such entries a relu met.
     """
     import torch
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    class Chosen(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
+    class AtZero(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
         def __init__(self) -> None:
             super().__init__()
-            self.left = list(choices)
+            self.zero: dict[int, Any] = {}
+            self.held: list[Any] = []
 
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
         ) -> Any:
-            result = func(*args, **(kwargs or {}))
-            if func._schema.name != FORWARD:
+            name = func._schema.name
+            if name in ("aten::relu", "aten::relu_"):
+                zero = args[0] == 0
+                result = func(*args, **(kwargs or {}))
+                zeros.append(int(zero.sum()))
+                self.zero[result.data_ptr()] = zero
+                self.held.append(result)
                 return result
-            given = named_arguments(func, args, kwargs or {})
-            values, indices = result
-            index = torch.from_numpy(self.left.pop(0).copy()) if self.left else None
-            if index is None or index.shape != indices.shape:
-                raise NotATie("the program has other max pools than the model")
-            source = given["self"]
-            flat = source.flatten(-2)
-            inside = (index >= 0) & (index < flat.shape[-1])
-            if not bool(inside.all()) or _outside(given, source, index):
-                raise NotATie("an index is outside of its window")
-            picked = torch.gather(flat, -1, index.flatten(-2)).reshape(values.shape)
-            if not judge:
-                return values.copy_(picked), indices.copy_(index)
-            gap = (values - picked).double()
-            room = interval(source).flatten(-2)
-            near = torch.gather(room, -1, index.flatten(-2)).reshape(values.shape)
-            best = torch.gather(room, -1, indices.flatten(-2)).reshape(values.shape)
-            if not bool((gap <= near + best).all()):
-                raise NotATie("an index points at a value that is further off than rounding")
-            other = index != indices
-            counts.append((int((other & (gap == 0)).sum()), int((other & (gap > 0)).sum())))
-            return values.copy_(picked), indices.copy_(index)
+            result = func(*args, **(kwargs or {}))
+            if name == "aten::threshold_backward":
+                given = named_arguments(func, args, kwargs or {})
+                gradient, zero = given["grad_output"], self.zero.get(given["self"].data_ptr())
+                if zero is not None and zero.shape == result.shape:
+                    return torch.where(zero, gradient * slope, result)
+            return result
 
-    return Chosen()
-
-
-def _outside(given: dict[str, Any], source: Any, index: Any) -> bool:
-    """Whether an index is outside of its window."""
-    from types import SimpleNamespace
-
-    import torch
-
-    picked = torch.gather(source.flatten(-2), -1, index.flatten(-2)).reshape(index.shape)
-    bounds = SimpleNamespace(replay=SimpleNamespace(given=given), name="max_pool2d_with_indices")
-    return wrong_picks(bounds, index, [picked]) is not None
+    return AtZero()

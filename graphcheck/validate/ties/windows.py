@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from graphcheck.validate.ties.picks import pool_window
+from graphcheck.validate.ties.picks import pool_places
 
 __all__ = ["Windows"]
 
@@ -32,10 +32,7 @@ class Windows:
         height, width = self.source.shape[-2:]
         places = []
         for axis, size in ((-2, height), (-1, width)):
-            kernel, stride, padding, dilation = pool_window(self.given, axis)
-            start = torch.arange(self.shape[axis]) * stride - padding
-            place = torch.arange(kernel).unsqueeze(1) * dilation + start
-            places.append((place, (place >= 0) & (place < size)))
+            places.append(pool_places(self.given, axis, size, self.shape[axis]))
         (rows, row_in), (columns, column_in) = places
         index = rows[:, None, :, None] * width + columns[None, :, None, :]
         inside = row_in[:, None, :, None] & column_in[None, :, None, :]
