@@ -61,6 +61,25 @@ double read(ScalarType type, const void* memory, size_t index) {
   return value;
 }
 
+// Values hold lists by pointer; up to ExecuTorch 1.0 they took them by value.
+template <typename List>
+EValue boxed(List& list) {
+  if constexpr (std::is_constructible_v<EValue, List*>) {
+    return EValue(&list);
+  } else {
+    return EValue(list);
+  }
+}
+
+template <typename Handed = Stack>
+Handed stack_of(std::vector<EValue*>& values) {
+  if constexpr (std::is_pointer_v<Handed>) {
+    return values.data();
+  } else {
+    return Handed{values.data(), values.size()};
+  }
+}
+
 }  // namespace
 
 Probe::Held& Probe::hold(ScalarType type, const std::vector<int32_t>& sizes) {
@@ -100,7 +119,7 @@ void Probe::integers(std::vector<int64_t> list) {
   // A list of none must still point somewhere.
   kept.pointers.push_back(nullptr);
   kept.boxed.emplace(kept.pointers.data(), kept.integers.data(), static_cast<int>(list.size()));
-  values_.emplace_back(&*kept.boxed);
+  values_.push_back(boxed(*kept.boxed));
 }
 
 void Probe::flags(std::initializer_list<bool> list) {
@@ -108,7 +127,7 @@ void Probe::flags(std::initializer_list<bool> list) {
   size_t count = 0;
   for (const bool value : list) kept.flags[count++] = value;
   kept.boxed_flags.emplace(kept.flags, count);
-  values_.emplace_back(&*kept.boxed_flags);
+  values_.push_back(boxed(*kept.boxed_flags));
 }
 
 void Probe::list_of(ScalarType type, std::vector<int32_t> sizes, std::vector<double> values) {
@@ -118,7 +137,7 @@ void Probe::list_of(ScalarType type, std::vector<int32_t> sizes, std::vector<dou
   kept.pointers.push_back(&kept.values.back());
   kept.boxed_tensors.emplace(kept.pointers.data(), kept.tensors, 1);
   values_.pop_back();
-  values_.emplace_back(&*kept.boxed_tensors);
+  values_.push_back(boxed(*kept.boxed_tensors));
 }
 
 bool Probe::call(OpFunction function, std::vector<std::vector<double>>& results) {
@@ -133,7 +152,7 @@ bool Probe::call(OpFunction function, std::vector<std::vector<double>>& results)
   stack.push_back(stack.back());
   Temporary temporary;
   Context context(nullptr, &temporary);
-  function(context, Stack{stack.data(), stack.size()});
+  function(context, stack_of(stack));
   if (context.failure_state() != Error::Ok) return false;
   for (Held* held : outputs_) {
     auto& numbers = results.emplace_back();

@@ -3,28 +3,44 @@
 
 #include <executorch/runtime/platform/platform.h>
 
+#include <type_traits>
+
+namespace executorch::runtime {
+// ExecuTorch 0.6 has neither.
+struct PalImpl;
+const PalImpl* get_pal_impl();
+}  // namespace executorch::runtime
+
 namespace graphcheck::kernels {
 
-class Quiet {
+// Where the log function cannot be exchanged, the log is not still.
+template <typename Platform, typename = void>
+class Silence {
  public:
-  // Registering another platform layer would itself be logged, so its log function is exchanged in
-  // place.
-  Quiet()
-      : platform_(const_cast<executorch::runtime::PalImpl*>(executorch::runtime::get_pal_impl())) {
+  Silence() {}
+};
+
+// Registering another platform layer would itself be logged, so its log function is exchanged in
+// place.
+template <typename Platform>
+class Silence<Platform, std::void_t<decltype(sizeof(Platform))>> {
+ public:
+  Silence() : platform_(const_cast<Platform*>(executorch::runtime::get_pal_impl())) {
     if (platform_ == nullptr) return;
     saved_ = platform_->emit_log_message;
-    platform_->emit_log_message = [](et_timestamp_t, et_pal_log_level_t, const char*, const char*,
-                                     size_t, const char*, size_t) {};
+    platform_->emit_log_message = [](auto...) {};
   }
-  ~Quiet() {
+  ~Silence() {
     if (platform_ != nullptr) platform_->emit_log_message = saved_;
   }
-  Quiet(const Quiet&) = delete;
-  Quiet& operator=(const Quiet&) = delete;
+  Silence(const Silence&) = delete;
+  Silence& operator=(const Silence&) = delete;
 
  private:
-  executorch::runtime::PalImpl* platform_;
-  pal_emit_log_message_method saved_ = nullptr;
+  Platform* platform_;
+  decltype(Platform::emit_log_message) saved_ = nullptr;
 };
+
+using Quiet = Silence<executorch::runtime::PalImpl>;
 
 }  // namespace graphcheck::kernels
