@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from graphcheck.advisory.load import all_advisories
 from graphcheck.advisory.needed import needed
@@ -26,6 +27,7 @@ from graphcheck.options import CheckOptions
 from graphcheck.pipeline import run_rules, versions
 from graphcheck.report.about import byte_size
 from graphcheck.report.types import NotChecked, Report
+from graphcheck.report.words import some_of
 from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.interface import Context
 from graphcheck.rules.types import Finding, Mend, Severity
@@ -34,6 +36,11 @@ from graphcheck.suppress import apply, config_of
 __all__ = ["check_program"]
 
 _METADATA = "GC501"
+_SHOWN = 8
+_NO_MODULES = (
+    "Modules, since a program file names instructions, but no modules or lines of the source: each "
+    "is that of the weight an instruction reads, or of the one before it."
+)
 _AGAIN = Mend(
     "rewrite",
     "buffers",
@@ -56,7 +63,9 @@ def check_program(options: CheckOptions) -> Report:
     context = Context(opset=opset, advisories=advisories, probes=cached(needed(graph, advisories)))
     found = (*run_rules(graph, context), *_metadata_findings(program, artefact))
     kept, suppressed, unused = apply(found, {}, config_of(options))
-    findings = deduplicate(kept)
+    findings = tuple(map(_with_instructions, deduplicate(kept)))
+    if any(finding.nodes for finding in findings):
+        guesses = (*guesses, _NO_MODULES)
     return Report(
         target=options.target,
         findings=findings,
@@ -71,6 +80,19 @@ def check_program(options: CheckOptions) -> Report:
         next_command=_next(options.target, findings),
         artefact=artefact,
     )
+
+
+def _with_instructions(finding: Finding) -> Finding:
+    """The finding with the numbers of its instructions, by method, as its first evidence."""
+    numbers: dict[str, list[str]] = {}
+    for node in finding.nodes:
+        method, _, number = node.rpartition(":")
+        numbers.setdefault(method, []).append(number)
+    told = "; ".join(
+        f"instruction{'s' * (len(found) > 1)} {some_of(found, _SHOWN)} of {method}"
+        for method, found in numbers.items()
+    )
+    return replace(finding, evidence=(told, *finding.evidence)) if told else finding
 
 
 def _opset(options: CheckOptions) -> tuple[Opset, tuple[str, ...]]:

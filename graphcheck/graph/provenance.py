@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from graphcheck.graph.trace import MARK
+from graphcheck.graph.trace import MARK, NEAR
 from graphcheck.graph.types import Source
 
 __all__ = ["Provenance"]
@@ -65,8 +65,9 @@ class Provenance:
         """The source of a node of the exported program, or of a region in it."""
         path, type_name = self._module(node.meta.get("nn_module_stack") or {})
         file, line, function, code = self._frame(node.meta.get("stack_trace") or "")
+        near = "" if path else (node.meta.get("custom") or {}).get(NEAR, "")
         return Source(
-            module=path or "forward",
+            module=path or near or "forward",
             module_type=type_name,
             file=file,
             line=line,

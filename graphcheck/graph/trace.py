@@ -17,10 +17,12 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from graphcheck.graph.near import near_modules
 from graphcheck.workload.types import Workload
 
 __all__ = [
     "MARK",
+    "NEAR",
     "Traced",
     "as_joint",
     "export",
@@ -31,6 +33,8 @@ __all__ = [
 
 MARK = "graphcheck"
 """Key in `node.meta["custom"]` that holds the name of the exported node."""
+NEAR = "graphcheck_near"
+"""Key beside it that holds the module as far as it can be told, where the node tells none."""
 
 
 @dataclass
@@ -130,7 +134,8 @@ def kept_whole(ops: Collection[str]) -> Iterator[None]:
 def as_joint(program: Any, *, strict: bool) -> Traced:
     """A program that somebody else made joint: what is only needed for gradients is backward.
 
-    It has no exported program to look modules up in, so each node stands for itself.
+    It has no exported program to look modules up in, so each node stands for itself; where it
+    tells no modules, each gets that of the weight it is nearest to.
     """
     from torch.export.graph_signature import OutputKind
 
@@ -139,6 +144,7 @@ def as_joint(program: Any, *, strict: bool) -> Traced:
         for spec in program.graph_signature.output_specs
         if spec.kind != OutputKind.GRADIENT_TO_PARAMETER and hasattr(spec.arg, "name")
     }
+    nodes = {node.name: node for node in program.graph.nodes}
     forward: set[Any] = set()
     for node in reversed(program.graph.nodes):
         if node.name in ends or any(user in forward for user in node.users):
@@ -147,6 +153,8 @@ def as_joint(program: Any, *, strict: bool) -> Traced:
             node.meta["custom"] = {MARK: node.name}
             if node not in forward:
                 node.meta["partitioner_tag"] = "is_backward"
+    for name, module in near_modules(program).items():
+        nodes[name].meta["custom"][NEAR] = module
     return Traced(program, program, (), strict)
 
 

@@ -75,6 +75,17 @@ def test_lines_of_the_source_come_from_the_archive(reports):
     assert "F.max_pool2d" in finding["source"]["code"]
 
 
+def test_modules_of_a_joint_program_are_those_of_the_nearest_weights(reports):
+    (finding, *_) = reports["joint"]["findings"]
+    assert finding["modules"] == ["after conv2", "after conv1"]
+    assert reports["joint"]["guesses"] == [
+        "Modules, since torch.export saves a joint program without modules and lines of the "
+        "source: each is that of the weight an op reads, or of the one before it. The forward "
+        "program has them."
+    ]
+    assert not any("Modules" in line for line in reports["forward"]["guesses"])
+
+
 def test_a_program_without_loss_is_given_one(reports):
     body = reports["predicts"]
     assert any("no loss was given; cross_entropy was used" in line for line in body["guesses"])

@@ -81,6 +81,12 @@ def test_a_faulty_program(report):
     missing, shifted, lost = found.findings
     assert missing.gradients == ("a.weight", "b.weight")
     assert missing.module.startswith("instruction ")
+    assert missing.evidence[0] == f"{missing.module} of forward"
+    assert shifted.evidence[0].startswith("2 names, ")
+    assert found.guesses == (
+        "Modules, since a program file names instructions, but no modules or lines of the source: "
+        "each is that of the weight an instruction reads, or of the one before it.",
+    )
     assert shifted.message == (
         "says that gradients start at output 2 and parameters at 4; they start at 1 and 3, so "
         "each name gets another's gradient"
@@ -100,6 +106,8 @@ def test_pools_are_wrong_where_they_reach_a_gradient(report):
     # No probe ran, so that the version decides.
     assert (pool.code, pool.subject) == ("GC302", "aten.max_pool2d_with_indices_backward")
     assert pool.count == 2
+    first, second = (node.removeprefix("forward:") for node in pool.nodes)
+    assert pool.evidence[0] == f"instructions {first} and {second} of forward"
     assert pool.gradients == ("conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias")
     assert {"conv1", "conv2", "fc"} <= {
         call.source.module for call in graph_of(read_pte(found.target), load("1.5.1")).calls

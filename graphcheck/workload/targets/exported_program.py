@@ -17,6 +17,10 @@ from graphcheck.workload.targets.interface import Loaded, TargetKind
 
 __all__ = ["KIND"]
 
+_NO_MODULES = (
+    "Modules, since torch.export saves a joint program without modules and lines of the source: "
+    "each is that of the weight an op reads, or of the one before it. The forward program has them."
+)
 _SOURCE = "Give the model's own source instead: model.py"
 
 
@@ -37,6 +41,8 @@ def _load(request: WorkloadRequest) -> Loaded:
     if program.range_constraints:
         guesses = ("Sizes that are dynamic in the program are checked as it says.",)
     if _is_joint(program):
+        if not any(node.meta.get("nn_module_stack") for node in program.graph.nodes):
+            guesses += (_NO_MODULES,)
         return Loaded(_tree(program), inputs, exported=program, joint=True, guesses=guesses)
     with _no_objects():
         try:
