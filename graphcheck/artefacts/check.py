@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from graphcheck.advisory.load import all_advisories
@@ -13,6 +13,7 @@ from graphcheck.advisory.run import cached
 from graphcheck.advisory.types import Advisory
 from graphcheck.artefacts.calls import graph_of, is_metadata
 from graphcheck.artefacts.facts import facts_of
+from graphcheck.artefacts.library import build_command, with_library
 from graphcheck.errors import DeviceError
 from graphcheck.graph.artefact import Artefact, MethodFact
 from graphcheck.graph.pte import read_before_written, read_pte
@@ -63,7 +64,10 @@ def check_program(options: CheckOptions) -> Report:
     context = Context(opset=opset, advisories=advisories, probes=cached(needed(graph, advisories)))
     found = (*run_rules(graph, context), *_metadata_findings(program, artefact))
     kept, suppressed, unused = apply(found, {}, config_of(options))
-    findings = tuple(map(_with_instructions, deduplicate(kept)))
+    kernels = {call.node: call.out_variant or "" for call in graph.calls}
+    findings = tuple(
+        with_library(_with_instructions(finding), kernels) for finding in deduplicate(kept)
+    )
     if any(finding.nodes for finding in findings):
         guesses = (*guesses, _NO_MODULES)
     return Report(
@@ -224,8 +228,11 @@ def _undecided(
         yield NotChecked(f"{op} (x{count})", f"its arguments are known at run time only: {what}")
 
 
-def _next(target: str, findings: Iterable[Finding]) -> str:
-    """A program cannot be mended, its model can."""
+def _next(target: str, findings: Sequence[Finding]) -> str:
+    """A program cannot be mended, but given kernels; its model can."""
+    command = build_command(findings)
+    if command:
+        return command
     if any(finding.severity is not Severity.NOTE for finding in findings):
         return f"graphcheck export MODEL.py -o {os.path.basename(target)}"
     return f"graphcheck oplist {target}"

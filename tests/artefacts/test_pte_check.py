@@ -16,12 +16,14 @@ import pytest
 from graphcheck.advisory.load import all_advisories
 from graphcheck.artefacts.calls import graph_of, tensor_fact
 from graphcheck.artefacts.check import _undecided, check_program
+from graphcheck.artefacts.library import build_command, with_library
 from graphcheck.cli.main import run as main
 from graphcheck.errors import ModelError, UsageError
 from graphcheck.graph.pte import read_pte
 from graphcheck.graph.signatures import signature_of
 from graphcheck.opset.load import load
 from graphcheck.options import CheckOptions
+from graphcheck.rules.types import Finding, Severity
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ("torch", "torchvision", "executorch", "numpy", "rich", "flatbuffers")
@@ -98,6 +100,41 @@ def test_a_faulty_program(report):
     assert method.training.parameters == ("a.weight", "b.weight")
     assert (method.training.shift, method.state) == (1, 512)
     assert found.next_command == "graphcheck export MODEL.py -o faulty.pte"
+
+
+def test_a_kernel_of_the_library_is_named(report):
+    """Only where it is all that a program needs: its metadata no library mends."""
+    found = report("faulty.pte", ignore=("GC501",))
+    (missing,) = found.findings
+    mend = missing.mends[-1]
+    assert (mend.kind, mend.name, mend.exact) == ("patch", "avg_pool2d_backward", True)
+    assert mend.description == (
+        "a library with this kernel, which --kernel-library kernels/libgraphcheck_kernels.so names "
+        "then"
+    )
+    command = "graphcheck patch build --op avg_pool2d_backward -o kernels"
+    assert (mend.command, found.next_command) == (command, command)
+    assert report("faulty.pte").next_command == "graphcheck export MODEL.py -o faulty.pte"
+
+
+def test_a_kernel_that_no_library_of_graphcheck_has_is_not_promised():
+    missing = Finding("GC101", Severity.ERROR, "op", "has no kernel", nodes=("forward:3",))
+    ours = with_library(missing, {"forward:3": "graphcheck::batch_norm_training.out"})
+    assert build_command([ours]) == "graphcheck patch build --op batch_norm_training -o kernels"
+    other = with_library(missing, {"forward:3": "mine::gelu.out"})
+    assert (other, build_command([other])) == (missing, "")
+    assert build_command([ours, other]) == ""
+    wrong = replace(missing, code="GC301", advisory="GCA-2026-0001")
+    pool = {"forward:3": "aten::max_pool2d_with_indices_backward.grad_input"}
+    mended = with_library(wrong, pool)
+    assert [mend.name for mend in mended.mends] == ["max_pool2d_with_indices_backward"]
+    assert with_library(replace(wrong, advisory="GCA-2026-0002"), pool).mends == ()
+    # A wrong kernel alone is for the model's export; with a missing one, one library does both.
+    assert build_command([mended]) == ""
+    assert build_command([mended, ours]) == (
+        "graphcheck patch build --op batch_norm_training --op max_pool2d_with_indices_backward "
+        "-o kernels"
+    )
 
 
 def test_pools_are_wrong_where_they_reach_a_gradient(report):
