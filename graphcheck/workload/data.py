@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from graphcheck.errors import UsageError
+from graphcheck.workload.data_values import check_values
 from graphcheck.workload.targets.importing import arguments_hidden, on_path
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import running_user_code
@@ -33,7 +34,7 @@ def with_data(workload: Workload, data: str, count: int) -> Workload:
     its name or in order, samples along dim 0; they are cut into batches of the example's size. A
     loader is an iterable of batches, or a function that returns one; a batch is a tensor, a tuple
     in the order of the arguments, or a dict by name. Raises UsageError for data that does not fit
-    the model, ModelError for a loader that fails.
+    the model or that eager PyTorch cannot train on, ModelError for a loader that fails.
     """
     found = _LOADER.fullmatch(data)
     if data.endswith(".npz"):
@@ -45,6 +46,8 @@ def with_data(workload: Workload, data: str, count: int) -> Workload:
             f"--data {data}: this is neither an .npz file nor module:loader.",
             "For instance --data digits.npz, or --data training.data:loader.",
         )
+    names = [f"--data {data}: {name}" for name in _examples(workload)]
+    check_values(workload, batches, names)
     # Example targets that were guessed give way to those of the data.
     kept = [told for told in workload.guesses if not told.startswith("No targets were given")]
     return replace(workload, batches=tuple(batches), guesses=(*kept, *notes))
@@ -128,7 +131,10 @@ def _from_loader(
                 _check(f"{where}: {key}", got, example, dynamic=bool(workload.dynamic_shapes))
         batches.append(_batch(workload, {key: _tensors(values[key]) for key in examples}))
     if not batches:
-        raise UsageError(f"--data {data} gives no batch.")
+        raise UsageError(
+            f"--data {data} gives no batch.",
+            "Let it give at least one; a generator that was read before is empty.",
+        )
     return batches, notes
 
 
@@ -156,11 +162,15 @@ def _pairs(value: Any, example: Any, where: str) -> list[tuple[Any, Any]]:
     for one, other in zip(got, wanted, strict=True):
         if isinstance(other, torch.Tensor):
             if not isinstance(one, torch.Tensor):
-                raise UsageError(f"{where} is a {type(one).__name__}, the model takes a tensor.")
+                raise UsageError(
+                    f"{where} is a {type(one).__name__}, the model takes a tensor.",
+                    "Give batches that are built as the example inputs are.",
+                )
             pairs.append((one, other))
         elif one != other:
             raise UsageError(
-                f"{where} is {one!r}; the program is made for {other!r}, which is fixed in it."
+                f"{where} is {one!r}; the program is made for {other!r}, which is fixed in it.",
+                "Give this value in every batch, or make it the example's.",
             )
     return pairs
 
@@ -205,7 +215,10 @@ def _by_name(values: Mapping[str, Any], examples: Mapping[str, Any], where: str)
     takes = f"forward takes {len(examples)}: {', '.join(examples)}"
     if all(_UNNAMED.fullmatch(name) for name in values):
         if len(values) != len(examples):
-            raise UsageError(f"{where} has {len(values)} arrays, {takes}.")
+            raise UsageError(
+                f"{where} has {len(values)} arrays, {takes}.",
+                "Give one array for each argument, in this order or by name.",
+            )
         return {name: values[f"arr_{index}"] for index, name in enumerate(examples)}
     raise UsageError(
         f"{where} has {', '.join(sorted(values)) or 'no arrays'}; {takes}.",
@@ -222,7 +235,10 @@ def _tensor(value: Any) -> Any:
     try:
         return torch.from_numpy(numpy.ascontiguousarray(value))
     except TypeError:
-        raise UsageError(f"--data: arrays of {value.dtype} are none that torch has.") from None
+        raise UsageError(
+            f"--data: arrays of {value.dtype} are none that torch has.",
+            "Convert them to the dtype of the example inputs before they are saved.",
+        ) from None
 
 
 def _tensors(value: Any) -> Any:

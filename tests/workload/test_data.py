@@ -78,6 +78,112 @@ def test_files_that_do_not_fit(workload, tmp_path, arrays, message):
     assert caught.value.message == f"--data {path}{message}"
 
 
+def test_a_label_that_is_no_class_is_told_before_anything_is_lowered(workload, tmp_path):
+    x, y = samples(12)
+    path = tmp_path / "d.npz"
+    for value in (2, -1):
+        y[9] = value
+        numpy.savez(path, input=x, target=y)
+        with pytest.raises(UsageError) as refused:
+            with_data(workload, str(path), 9)
+        assert refused.value.message == (
+            f"--data {path}: target holds {value} (batch 2), which is no class: the loss takes 0 "
+            "to 1, of 2 classes."
+        )
+        assert refused.value.hint == (
+            "Number the classes from 0 to 1, or give the model more outputs."
+        )
+    # Only what is trained on counts, and what the loss ignores is no label.
+    assert len(with_data(workload, str(path), 2).batches) == 2
+    y[9] = -100
+    numpy.savez(path, input=x, target=y)
+    assert len(with_data(workload, str(path), 9).batches) == 3
+
+
+def test_a_token_that_no_embedding_has_is_told(tmp_path):
+    import torch
+
+    from graphcheck.workload.load import from_module
+
+    model = torch.nn.Sequential(torch.nn.Embedding(5, 3), torch.nn.Flatten(), torch.nn.Linear(6, 2))
+    tokens = torch.tensor([[0, 1], [2, 1]])
+    words = from_module(model, (tokens,), loss="cross_entropy", targets=torch.tensor([0, 1]))
+    path = tmp_path / "d.npz"
+    numpy.savez(path, input=numpy.array([[4, 0], [1, 5]]), target=numpy.array([0, 1]))
+    with pytest.raises(UsageError) as refused:
+        with_data(words, str(path), 9)
+    assert refused.value.message == (
+        f"--data {path}: input holds 5 (batch 0), which is no row of the embedding: it has 5, 0 to "
+        "4."
+    )
+    numpy.savez(path, input=numpy.array([[4, 0], [1, 3]]), target=numpy.array([0, 1]))
+    assert len(with_data(words, str(path), 9).batches) == 1
+
+
+@pytest.mark.parametrize(("value", "told"), [(numpy.nan, "NaN"), (numpy.inf, "inf")])
+def test_data_that_are_not_finite_are_told(workload, tmp_path, value, told):
+    x, y = samples(8)
+    x[6, 1] = value
+    path = tmp_path / "d.npz"
+    numpy.savez(path, input=x, target=y)
+    with pytest.raises(UsageError) as refused:
+        with_data(workload, str(path), 9)
+    assert refused.value.message == (
+        f"--data {path}: input holds {told} in sample 2 (batch 1), and the loss of this batch is "
+        "nan in eager PyTorch."
+    )
+    assert refused.value.hint == "Leave these samples out, or fill what is missing."
+
+
+def test_infinite_data_that_the_loss_can_bear_pass_and_leave_the_model_as_it_is(tmp_path):
+    """A mask of -inf is no fault, and looking at it moves no buffer."""
+    import torch
+
+    from graphcheck.workload.load import from_module
+
+    class Masked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = torch.nn.BatchNorm1d(3)
+
+        def forward(self, input, mask):
+            return (self.norm(input) + mask).softmax(1)
+
+    model = Masked()
+    arguments = (torch.randn(2, 3), torch.zeros(2, 3))
+    masked = from_module(model, arguments, loss="mse", targets=torch.zeros(2, 3))
+    path = tmp_path / "d.npz"
+    mask = numpy.zeros((2, 3), numpy.float32)
+    mask[:, 0] = -numpy.inf
+    ones = numpy.ones((2, 3), numpy.float32)
+    numpy.savez(path, input=ones, mask=mask, target=ones)
+    assert len(with_data(masked, str(path), 9).batches) == 1
+    assert int(model.norm.num_batches_tracked) == 0
+
+
+def test_a_batch_that_the_model_cannot_take_is_told(tmp_path):
+    import torch
+
+    from graphcheck.workload.load import from_module
+
+    class Picks(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = torch.nn.Parameter(torch.ones(4))
+
+        def forward(self, input):
+            return self.rows[input].sum()
+
+    path = tmp_path / "d.npz"
+    numpy.savez(path, input=numpy.array([1, 7]))
+    with pytest.raises(UsageError) as refused:
+        with_data(from_module(Picks(), (torch.tensor([0, 1]),)), str(path), 9)
+    assert refused.value.message == (
+        f"--data {path}: input: the model fails on batch 0 in eager PyTorch: IndexError: index 7 "
+        "is out of bounds for dimension 0 with size 4."
+    )
+
+
 def test_other_dtypes_of_the_same_size_are_refused(workload, tmp_path):
     x, y = samples(4)
     numpy.savez(tmp_path / "d.npz", x, y.astype(numpy.float64))
