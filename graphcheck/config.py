@@ -95,11 +95,17 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         text = path.read_bytes().decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from None
+        raise UsageError(
+            f"{path} cannot be read: {error}.",
+            "Check the permissions of the file, or name another with --config.",
+        ) from None
     try:
         data: dict[str, Any] = tomllib.loads(text)
     except ValueError as error:
-        raise UsageError(f"{path} is not valid TOML: {error}.") from None
+        raise UsageError(
+            f"{path} is not valid TOML: {error}.",
+            "Correct the file, or name another with --config.",
+        ) from None
     return data
 
 
@@ -109,7 +115,10 @@ def _table(path: Path) -> dict[str, Any] | None:
     if table is None:
         return None
     if not isinstance(table, dict):
-        raise UsageError(f"{path}: `tool.graphcheck` is not a table.")
+        raise UsageError(
+            f"{path}: `tool.graphcheck` is not a table.",
+            "Write [tool.graphcheck] and the settings below it.",
+        )
     return table
 
 
@@ -135,9 +144,15 @@ def _convert(path: Path, key: str, value: Any) -> Any:
     try:
         converted: Any = msgspec.convert(value, wanted)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: the value of `{key}` does not fit: {error}.") from None
+        raise UsageError(
+            f"{path}: the value of `{key}` does not fit: {error}.",
+            "Correct the value, or take the line out.",
+        ) from None
     if wanted in (int, float) and not converted > 0:
-        raise UsageError(f"{path}: the value of `{key}` must be greater than 0, not {value}.")
+        raise UsageError(
+            f"{path}: the value of `{key}` must be greater than 0, not {value}.",
+            "Correct the value, or take the line out.",
+        )
     return converted
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["cache_dir", "write_atomic", "write_set"]
+__all__ = ["cache_dir", "refusal", "write_atomic", "write_set"]
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
@@ -29,7 +30,10 @@ def write_set(files: Mapping[Path, bytes | str]) -> None:
             made[path] = _temporary(path, data.encode() if isinstance(data, str) else data)
         for path in files:
             if path.is_dir():
-                raise IsADirectoryError(21, "Is a directory", str(path))
+                raise IsADirectoryError(errno.EISDIR, "Is a directory", str(path))
+            if path.exists() and not path.is_file():
+                # A rename would put a file in the place of a device or a pipe.
+                raise OSError(errno.EINVAL, "Not a regular file", str(path))
         for path in files:
             os.replace(made[path], path)
             del made[path]
@@ -37,6 +41,17 @@ def write_set(files: Mapping[Path, bytes | str]) -> None:
         for temporary in made.values():
             Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def refusal(path: Path) -> str:
+    """Why no file can be written at `path`, "" if one can: a temporary one is made and removed."""
+    try:
+        if path.exists() and not path.is_file():
+            return "Not a regular file"
+        Path(_temporary(path, b"")).unlink()
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _temporary(path: Path, payload: bytes) -> str:

@@ -163,10 +163,14 @@ def read_build(path: Path) -> Build:
         content = yaml.load(path.read_text(encoding="utf-8"), Loader=loader)
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise UsageError(f"--compare {path}: it cannot be read: {why}.") from error
+        raise UsageError(
+            f"--compare {path}: it cannot be read: {why}.",
+            "Give the operator list of a build: selected_operators.yaml.",
+        ) from error
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise UsageError(
-            f"--compare {path}: it is no YAML: {' '.join(str(error).split())}."
+            f"--compare {path}: it is no YAML: {' '.join(str(error).split())}.",
+            "Give the operator list of a build: selected_operators.yaml.",
         ) from error
     build = _build(content)
     if build is None:

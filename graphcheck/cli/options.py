@@ -168,7 +168,10 @@ def configuration(target: str, path: Path | None) -> Config:
     """The configuration for a target. Raises UsageError."""
     if path is not None:
         if not os.path.isfile(path):
-            raise UsageError(f"--config {path}: there is no such file.")
+            raise UsageError(
+                f"--config {path}: there is no such file.",
+                "Check the path, or leave it out to use pyproject.toml.",
+            )
         return load_config(path)
     return load_config(find_pyproject(target_folder(target)))
 
@@ -293,10 +296,16 @@ def check_options(
     libraries = tuple(str(path.absolute()) for path in kernel_libraries or ())
     for library in libraries or config.kernel_library:
         if not os.path.isfile(library):
-            raise UsageError(f"--kernel-library {library}: there is no such file.")
+            raise UsageError(
+                f"--kernel-library {library}: there is no such file.",
+                "Check the path; graphcheck patch build -o DIR makes such a library.",
+            )
     seconds = chosen(timeout, config.timeout, 600.0)
     if not seconds > 0:
-        raise UsageError(f"--timeout must be greater than 0, not {seconds:g}.")
+        raise UsageError(
+            f"--timeout must be greater than 0, not {seconds:g}.",
+            "For instance --timeout 600 (seconds).",
+        )
     return make(
         target=target,
         inputs=tuple(inputs or config.input),

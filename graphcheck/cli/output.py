@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from graphcheck.errors import UsageError
-from graphcheck.files import write_atomic
+from graphcheck.files import refusal, write_atomic
 from graphcheck.report.ansi import Paint
 from graphcheck.report.interface import Look
 
@@ -23,6 +23,8 @@ __all__ = [
     "say",
     "wants_color",
 ]
+
+_PLACE = "Name a file in a folder that is there and can be written to."
 
 
 def wants_color(stream: TextIO) -> bool:
@@ -61,6 +63,9 @@ def check_output(path: Path | None, option: str = "--output") -> None:
             f"{option} {path}: there is no folder {path.absolute().parent}.",
             "Make the folder, or choose another place.",
         )
+    why = refusal(path)
+    if why:
+        raise UsageError(f"{option} {path} cannot be written: {why}.", _PLACE)
 
 
 def emit(text: str, output: Path | None = None) -> None:
@@ -71,7 +76,10 @@ def emit(text: str, output: Path | None = None) -> None:
     try:
         write_atomic(output, text)
     except OSError as error:
-        raise UsageError(f"--output {output} cannot be written: {error.strerror}.") from error
+        raise UsageError(
+            f"--output {output} cannot be written: {error.strerror}.",
+            _PLACE,
+        ) from error
 
 
 def emit_bytes(data: bytes, output: Path | None = None) -> None:
@@ -80,7 +88,10 @@ def emit_bytes(data: bytes, output: Path | None = None) -> None:
         try:
             write_atomic(output, data)
         except OSError as error:
-            raise UsageError(f"--output {output} cannot be written: {error.strerror}.") from error
+            raise UsageError(
+                f"--output {output} cannot be written: {error.strerror}.",
+                _PLACE,
+            ) from error
         return
     buffer = getattr(sys.stdout, "buffer", None)
     if buffer is None:  # a stream of text that someone put in the place of stdout

@@ -97,7 +97,10 @@ def shadow_settings(
 ) -> dict[str, Any]:
     """The fields of ValidateOptions that these options set; each of them asks for `--shadow`."""
     if reproducers is not None and reproducers.exists() and not reproducers.is_dir():
-        raise UsageError(f"--reproducers {reproducers} is a file, not a folder.")
+        raise UsageError(
+            f"--reproducers {reproducers} is a file, not a folder.",
+            "Name a folder; it is made if it is not there.",
+        )
     return {
         "shadow": shadow or bool(ops or modules or steps) or reproducers is not None,
         "shadow_ops": tuple(ops or ()),
@@ -121,6 +124,9 @@ def reproduced(folder: Path, libraries: list[Path] | None, timeout: float | None
         )
     for library in libraries or ():
         if not library.is_file():
-            raise UsageError(f"--kernel-library {library}: there is no such file.")
+            raise UsageError(
+                f"--kernel-library {library}: there is no such file.",
+                "Check the path; graphcheck patch build -o DIR makes such a library.",
+            )
     paths = [path.absolute() for path in libraries] if libraries else None
     return reproduce(folder, train, paths, timeout or 60.0)

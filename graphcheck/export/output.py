@@ -7,6 +7,7 @@ from pathlib import Path
 
 from graphcheck.errors import UsageError
 from graphcheck.export.types import ExportOptions
+from graphcheck.files import refusal
 
 __all__ = ["checked_output"]
 
@@ -15,7 +16,7 @@ def checked_output(options: ExportOptions) -> Path:
     """The path to write to. Raises UsageError for a place or a choice that cannot be."""
     _check_preference(options)
     path = Path(options.output)
-    if path.is_dir():
+    if os.path.isdir(path):  # also of a name too long to ask for
         raise UsageError(f"{path} is a folder", "name a file: -o model.pte")
     if path.parent.exists() and not path.parent.is_dir():
         raise UsageError(
@@ -27,8 +28,11 @@ def checked_output(options: ExportOptions) -> Path:
             f"{path} cannot be written: there is no folder {path.parent}",
             f"make it first: mkdir -p {path.parent}",
         )
-    if not os.access(path.parent, os.W_OK):
-        raise UsageError(f"{path} cannot be written: no permission in {path.parent}")
+    # Permissions do not tell of a read-only disk, a folder of the kernel or a name too long.
+    for written in (path, path.with_suffix(".card.json"), path.with_suffix(".inputs.bin")):
+        why = refusal(written)
+        if why:
+            raise UsageError(f"{written} cannot be written: {why}", "name another place with -o")
     return path
 
 

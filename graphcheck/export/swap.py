@@ -29,7 +29,10 @@ def swap_(workload: Workload, swaps: Sequence[str]) -> tuple[Workload, tuple[Swa
     done = [change for change in result.changes if change.done]
     for pick in picks:
         if not any(change.swap == pick.name for change in done):
-            raise UsageError(f"--swap {pick} fits no module of the model{_why(result.changes)}.")
+            raise UsageError(
+                f"--swap {pick} fits no module of the model{_why(result.changes)}.",
+                "graphcheck check names the swaps of a model (GC601) and the modules they fit.",
+            )
     if path:
         parent, _, name = path.rpartition(".")
         setattr(workload.module.get_submodule(parent), name, result.module)

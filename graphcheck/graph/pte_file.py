@@ -56,7 +56,9 @@ def open_program(name: str) -> Iterator[Buffer]:
 
 def _unreadable(name: str, error: OSError | ValueError) -> ModelError:
     why = error.strerror if isinstance(error, OSError) else str(error)
-    return ModelError(f"{name} cannot be read: {why}")
+    return ModelError(
+        f"{name} cannot be read: {why}", "Give the .pte file that to_executorch() wrote."
+    )
 
 
 def program_bytes(data: memoryview, name: str) -> tuple[memoryview, int]:

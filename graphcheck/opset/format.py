@@ -154,13 +154,22 @@ def read(path: Path, type_: type[T]) -> T:
         text = path.read_text(encoding="utf-8")
         decoded = yaml.load(text, Loader=loader)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}.") from error
+        raise UsageError(
+            f"{path} cannot be read: {error}.",
+            "Correct it; `graphcheck opset generate` writes an opset anew.",
+        ) from error
     except yaml.YAMLError as error:
-        raise UsageError(f"{path} is not valid YAML: {' '.join(str(error).split())}.") from error
+        raise UsageError(
+            f"{path} is not valid YAML: {' '.join(str(error).split())}.",
+            "Correct it; `graphcheck opset generate` writes an opset anew.",
+        ) from error
     try:
         result = msgspec.convert(decoded, type_, strict=True)
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path} has a wrong form: {error}.") from error
+        raise UsageError(
+            f"{path} has a wrong form: {error}.",
+            "Correct it; `graphcheck opset generate` writes an opset anew.",
+        ) from error
     schema = getattr(result, "schema", SCHEMA)
     if schema != SCHEMA:
         raise UsageError(

@@ -56,7 +56,10 @@ def read_library(path: Path) -> KernelLibrary:
     try:
         head = path.read_bytes()[:64]
     except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+        raise UsageError(
+            f"{path} cannot be read: {error.strerror}.",
+            "Name the .so file that `graphcheck patch build` wrote, or that of your own kernels.",
+        ) from error
     machine = _machine(head)
     if machine is None:
         raise UsageError(
@@ -181,7 +184,10 @@ def _from_manifest(path: Path, machine: str, here: str) -> KernelLibrary:
             "`graphcheck patch build` writes both; keep them together.",
         ) from error
     except msgspec.DecodeError as error:
-        raise UsageError(f"{foreign}, and its manifest {file} is broken: {error}.") from error
+        raise UsageError(
+            f"{foreign}, and its manifest {file} is broken: {error}.",
+            "Build the library again: `graphcheck patch build`.",
+        ) from error
     if manifest.sha256 != hashlib.sha256(path.read_bytes()).hexdigest():
         raise UsageError(
             f"{foreign}, and its manifest {file} is that of another file.",

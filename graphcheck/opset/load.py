@@ -68,7 +68,8 @@ def extend(opset: Opset, names: Iterable[str]) -> Opset:
         namespace, separator, op = name.partition("::")
         if not (namespace and separator and op):
             raise UsageError(
-                f"{name!r} is no registry name of a kernel; one looks like `aten::add.out`."
+                f"{name!r} is no registry name of a kernel; one looks like `aten::add.out`.",
+                "Name the kernels as the runtime registers them, with namespace and overload.",
             )
     return dataclasses.replace(opset, extra=opset.extra | added)
 

@@ -60,7 +60,10 @@ def plan_build(
     Raises UsageError for folders that are not what they should be.
     """
     if ndk is not None and toolchain is not None:
-        raise UsageError("--ndk has a toolchain of its own: leave --toolchain out.")
+        raise UsageError(
+            "--ndk has a toolchain of its own: leave --toolchain out.",
+            "Give --ndk alone, or --toolchain alone.",
+        )
     flags = _toolchain_flags(ndk, toolchain)
     executorch = executorch.absolute()
     version = _version(executorch)
@@ -146,7 +149,9 @@ def _toolchain_flags(ndk: Path | None, toolchain: Path | None) -> list[str]:
         return [f"-DCMAKE_TOOLCHAIN_FILE={file}", *android]
     if toolchain is not None:
         if not toolchain.is_file():
-            raise UsageError(f"--toolchain {toolchain}: there is no such file.")
+            raise UsageError(
+                f"--toolchain {toolchain}: there is no such file.", "Name a CMake toolchain file."
+            )
         return [f"-DCMAKE_TOOLCHAIN_FILE={toolchain.absolute()}"]
     return []
 

@@ -121,13 +121,19 @@ def parse_picks(texts: Iterable[str]) -> tuple[Pick, ...]:
         if equals and not argument:
             raise UsageError(f"Swap {text!r} lacks its argument.", f"Write {name}=VALUE.")
         if argument and not swap.takes:
-            raise UsageError(f"Swap {name} takes no argument, but got {argument!r}.")
+            raise UsageError(
+                f"Swap {name} takes no argument, but got {argument!r}.",
+                f"Give its name alone: --swap {name}.",
+            )
         if argument and swap.check_argument is not None:
             try:
                 swap.check_argument(argument)
             except Unfit as error:
                 raise UsageError(f"Swap {text!r}: {error}.", f"It takes {swap.takes}.") from error
         if picks.get(swap.name, Pick(swap.name, argument)).argument != argument:
-            raise UsageError(f"Swap {swap.name} is given twice, with different arguments.")
+            raise UsageError(
+                f"Swap {swap.name} is given twice, with different arguments.",
+                "Give it once; one argument holds for all modules that it fits.",
+            )
         picks[swap.name] = Pick(swap.name, argument)
     return tuple(picks.values())

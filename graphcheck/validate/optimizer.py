@@ -13,6 +13,12 @@ from graphcheck.runtime.types import OptimizerSettings
 __all__ = ["OPTIMIZERS", "make_optimizer", "named_settings", "settings_of", "told_optimizer"]
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
+_USUAL = {
+    "momentum": "--momentum 0.9",
+    "weight decay": "--weight-decay 0.01",
+    "betas": "--betas 0.9,0.999",
+    "eps": "--eps 1e-8",
+}
 
 
 def settings_of(options: ValidateOptions) -> OptimizerSettings:
@@ -40,7 +46,9 @@ def settings_of(options: ValidateOptions) -> OptimizerSettings:
     }
     for setting, (value, fits, wanted) in ranges.items():
         if not fits:
-            raise UsageError(f"{setting} must be {wanted}, not {value}")
+            raise UsageError(
+                f"{setting} must be {wanted}, not {value}", f"for instance {_USUAL[setting]}"
+            )
     return OptimizerSettings(options.momentum, decay, options.betas, options.eps)
 
 

@@ -103,7 +103,10 @@ def _sizes(text: str, listed: str) -> tuple[int, ...]:
             )
         sizes.append(int(part))
     if len(sizes) > _MAX_RANK:
-        raise UsageError(f"{text!r} has {len(sizes)} dims; ExecuTorch has at most {_MAX_RANK}.")
+        raise UsageError(
+            f"{text!r} has {len(sizes)} dims; ExecuTorch has at most {_MAX_RANK}.",
+            "Give the shape of a tensor that the model takes, such as float32[2,3,64,64].",
+        )
     return tuple(sizes)
 
 

@@ -56,8 +56,26 @@ _CODES = "Codes look like GC301, or a prefix such as GC3; `graphcheck rule` list
             "--ignore: `GC001` cannot be ignored.",
             "GC0 says that the model could not be checked.",
         ),
-        (("model.py", "--timeout", "-3"), "--timeout must be greater than 0, not -3.", ""),
-        (("model.py", "--config", "no.toml"), "--config no.toml: there is no such file.", ""),
+        (
+            ("model.py", "--timeout", "-3"),
+            "--timeout must be greater than 0, not -3.",
+            "For instance --timeout 600 (seconds).",
+        ),
+        (
+            ("model.py", "--config", "no.toml"),
+            "--config no.toml: there is no such file.",
+            "Check the path, or leave it out to use pyproject.toml.",
+        ),
+        (
+            ("model.py", "--kernel-library", "/no/lib.so"),
+            "--kernel-library /no/lib.so: there is no such file.",
+            "Check the path; graphcheck patch build -o DIR makes such a library.",
+        ),
+        (
+            ("model.py", "--output", "/proc/report.txt"),
+            "--output /proc/report.txt cannot be written: No such file or directory.",
+            "Name a file in a folder that is there and can be written to.",
+        ),
         (("rule", "GC999"), "There is no rule `GC999`.", None),
         (
             ("rule", "GC301", "--all"),

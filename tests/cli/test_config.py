@@ -62,6 +62,9 @@ def test_every_key(tmp_path: Path) -> None:
     )
 
 
+_CORRECT = "Correct the value, or take the line out."
+
+
 @pytest.mark.parametrize(
     ("line", "message", "hint"),
     [
@@ -73,12 +76,20 @@ def test_every_key(tmp_path: Path) -> None:
         (
             "timeout = 'long'",
             "the value of `timeout` does not fit: Expected `float`, got `str`.",
-            "",
+            _CORRECT,
         ),
-        ("timeout = 0", "the value of `timeout` must be greater than 0, not 0.", ""),
-        ("timeout = nan", "the value of `timeout` must be greater than 0, not nan.", ""),
-        ("steps = 2.5", "the value of `steps` does not fit: Expected `int`, got `float`.", ""),
-        ("ignore = 'GC3'", "the value of `ignore` does not fit: Expected `array`, got `str`.", ""),
+        ("timeout = 0", "the value of `timeout` must be greater than 0, not 0.", _CORRECT),
+        ("timeout = nan", "the value of `timeout` must be greater than 0, not nan.", _CORRECT),
+        (
+            "steps = 2.5",
+            "the value of `steps` does not fit: Expected `int`, got `float`.",
+            _CORRECT,
+        ),
+        (
+            "ignore = 'GC3'",
+            "the value of `ignore` does not fit: Expected `array`, got `str`.",
+            _CORRECT,
+        ),
         (
             "ignore = ['E5']",
             "`E5` in `ignore` is not a code.",

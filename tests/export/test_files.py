@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from graphcheck.cli.verbs.export import tell
-from graphcheck.export.types import Card, ExportResult, Inference, InputFact, RandomInput
+from graphcheck.errors import UsageError
+from graphcheck.export.output import checked_output
+from graphcheck.export.types import (
+    Card,
+    ExportOptions,
+    ExportResult,
+    Inference,
+    InputFact,
+    RandomInput,
+)
 from graphcheck.files import write_set
 
 
@@ -19,6 +30,48 @@ def test_all_or_none(tmp_path) -> None:
     write_set({tmp_path / "a": "new", tmp_path / "c": b"new"})
     assert (tmp_path / "a").read_text() == (tmp_path / "c").read_text() == "new"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("/proc/x.pte", "No such file or directory"),
+        ("/dev/null", "Not a regular file"),
+        ("x" * 252 + ".pte", "File name too long"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_told_before_any_work(
+    tmp_path, monkeypatch, place, why
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError) as refused:
+        checked_output(ExportOptions("x.py", output=place))
+    assert refused.value.message == f"{place} cannot be written: {why}"
+    assert refused.value.hint == "name another place with -o"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_files_beside_the_program_are_looked_at_too(tmp_path) -> None:
+    (tmp_path / "x.card.json").mkdir()
+    with pytest.raises(UsageError) as refused:
+        checked_output(ExportOptions("x.py", output=str(tmp_path / "x.pte")))
+    assert refused.value.message == (
+        f"{tmp_path}/x.card.json cannot be written: Not a regular file"
+    )
+    (tmp_path / "x.card.json").rmdir()
+    (tmp_path / "x.pte").write_text("old")
+    assert checked_output(ExportOptions("x.py", output=str(tmp_path / "x.pte"))).is_file()
+    assert (tmp_path / "x.pte").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["x.pte"]
+
+
+def test_a_device_is_not_replaced_by_a_file(tmp_path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="Not a regular file"):
+        write_set({pipe: "new"})
+    assert pipe.is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
 def card(**more) -> Card:

@@ -102,7 +102,10 @@ def verify(
     paths = [str(path.absolute()) for path in libraries or ()]
     for path in paths:
         if not Path(path).is_file():
-            raise UsageError(f"--kernel-library {path}: there is no such file.")
+            raise UsageError(
+                f"--kernel-library {path}: there is no such file.",
+                "Check the path; graphcheck patch build -o DIR makes such a library.",
+            )
     as_plain = wants_json(as_json, output_format)
     with Progress(0) as progress:
         results = probe(

@@ -72,7 +72,10 @@ def validate(
     verbosity = -1 if quiet else verbose
     if reproduce is not None:
         if target:
-            raise UsageError("--reproduce DIR takes no TARGET.")
+            raise UsageError(
+                "--reproduce DIR takes no TARGET.",
+                "graphcheck validate --reproduce DIR; the reproducer holds the op and its inputs.",
+            )
         verdict = inspect.reproduced(reproduce, kernel_library, timeout)
         emit(chosen_format.verdict(verdict, look(verbosity, output, "")), output)
         return exit_code_of_verdict(verdict, level, exit_zero=exit_zero)

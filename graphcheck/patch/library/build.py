@@ -61,9 +61,13 @@ def build_library(
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise UsageError(f"{output} cannot be made: {error.strerror}.") from error
+        raise UsageError(
+            f"{output} cannot be made: {error.strerror}.", "Name another folder with -o."
+        ) from error
     if not os.access(output, os.W_OK):
-        raise UsageError(f"{output} cannot be written to: no permission.")
+        raise UsageError(
+            f"{output} cannot be written to: no permission.", "Name another folder with -o."
+        )
     with tempfile.TemporaryDirectory(prefix=".graphcheck-", dir=output) as work:
         made = Path(work) / LIBRARY_NAME
         progress(f"compiling {len(sources)} kernels for {found.name}")

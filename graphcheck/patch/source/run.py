@@ -60,7 +60,10 @@ def select(source: Path, only: Sequence[str] = (), descriptions: Path | None = N
     projects, known = read_projects(), all_patches()
     if descriptions is not None:
         if not descriptions.is_dir():
-            raise UsageError(f"--patches {descriptions} is no folder.")
+            raise UsageError(
+                f"--patches {descriptions} is no folder.",
+                "Name the folder that holds ID/patch.yaml.",
+            )
         own = read_patches(descriptions)
         projects = (*read_projects(descriptions / "projects"), *projects)
         known = (*(p for p in known if p.id not in {o.id for o in own}), *own)
