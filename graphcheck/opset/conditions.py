@@ -56,7 +56,7 @@ from graphcheck.errors import UsageError
 from graphcheck.graph.types import OpCall, TensorFact
 from graphcheck.opset.condition_form import GROUPS, check_condition
 
-__all__ = ["dim_order_kind", "is_undecided", "matches", "validate"]
+__all__ = ["dim_order_kind", "is_undecided", "matches", "tensors_of", "validate"]
 
 _Answer = bool | None
 
@@ -138,6 +138,11 @@ def _condition_key(key: str, value: Any, call: OpCall) -> _Answer:
         answers = (_test(value, tensor) for tensor in _tensors(group, call))
         return _any(answers) if quantifier == "any" else _all(answers)
     raise UsageError(f"a condition has the unknown key {key!r}.")
+
+
+def tensors_of(call: OpCall) -> list[TensorFact]:
+    """Every tensor of a call, those in lists as well: arguments, then outputs."""
+    return _tensors("tensor", call)
 
 
 def _tensors(group: str, call: OpCall) -> list[TensorFact]:

@@ -10,7 +10,7 @@ import msgspec
 
 from graphcheck.errors import UsageError
 from graphcheck.graph.types import JointGraph, OpCall
-from graphcheck.opset.conditions import matches, validate
+from graphcheck.opset.conditions import dim_order_kind, matches, tensors_of, validate
 from graphcheck.opset.format import read
 from graphcheck.opset.support import support
 from graphcheck.opset.swaps import SwapEntry, swaps_for_module
@@ -114,4 +114,20 @@ def limit_findings(graph: JointGraph, opset: Opset, code: str) -> Iterator[Findi
             start = "is silently wrong here" if wrong else "is refused in the first step (0x12)"
             where = found.kernel or call.qualified
             evidence = (f"{where}, {found.limit.evidence}",) if found.limit.evidence else ()
-            yield kernel_finding(call, code, f"{start}: {found.reason}", evidence)
+            reason = found.reason
+            if code == "GC205" or (code == "GC206" and "channels-last" not in reason):
+                reason += _layouts(call)
+            yield kernel_finding(call, code, f"{start}: {reason}", evidence)
+
+
+def _layouts(call: OpCall) -> str:
+    """` (here default and dim order 1, 0)`: the memory layouts that the call's tensors have."""
+    names = {"contiguous": "default", "channels_last": "channels-last"}
+    found: dict[str, None] = {}
+    for tensor in tensors_of(call):
+        kind = dim_order_kind(tensor)
+        if kind is not None:
+            order = f"dim order {', '.join(map(str, tensor.dim_order))}"
+            found.setdefault(names.get(kind, order))
+    told = sorted(found, key=lambda name: (name != "default", name))
+    return f" (here {' and '.join(told)})" if told else ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from kernel_graphs import CL, X, call, findings, tensor
 
-from graphcheck.graph.types import OpCall
+from graphcheck.graph.types import OpCall, TensorFact
 from graphcheck.rules.interface import all_rules, rule_by_code
 from graphcheck.rules.types import Severity
 
@@ -103,8 +103,8 @@ def test_every_rule_of_the_family_is_here() -> None:
         ),
         (
             "GC205",
-            "is refused in the first step (0x12): its tensors are in different memory layouts "
-            "(channels-last and default)",
+            "is refused in the first step (0x12): its tensors are not in one memory layout, the "
+            "default or channels-last (here default and channels-last)",
         ),
         (
             "GC206",
@@ -116,6 +116,24 @@ def test_every_rule_of_the_family_is_here() -> None:
 def test_messages(code: str, message: str) -> None:
     (finding,) = findings(code, RED[code])
     assert finding.message == message
+
+
+def test_another_layout_than_channels_last_is_named_by_its_dim_order() -> None:
+    turned = TensorFact("float32", (3, 2, 4, 4), (16, 48, 4, 1), (1, 0, 2, 3))
+    (mixed,) = findings("GC205", call("aten.add", "aten::add.out", X, self=X, other=turned))
+    assert mixed.message == (
+        "is refused in the first step (0x12): its tensors are not in one memory layout, the "
+        "default or channels-last (here default and dim order 1, 0, 2, 3)"
+    )
+    (alone,) = findings("GC205", call("aten.relu", "aten::relu.out", turned, self=turned))
+    assert alone.message.endswith(" (here dim order 1, 0, 2, 3)")
+    matrix = TensorFact("float32", (4, 3), (1, 4), (1, 0))
+    product = call("aten.mm", "aten::mm.out", matrix, self=matrix, mat2=matrix)
+    (ignored,) = findings("GC206", product)
+    assert ignored.message == (
+        "is silently wrong here: a transposed matrix is read as if it were row-major (here dim "
+        "order 1, 0)"
+    )
 
 
 def test_a_missing_kernel_is_not_reported_as_refused() -> None:
