@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from graphcheck.runtime.lower import Instruction, Lowered
+from graphcheck.runtime.lower import Lowered
 from graphcheck.runtime.stream import Take
 from graphcheck.runtime.types import EVERY_STEP, InstructionDump, Trace, TrainRequest
 from graphcheck.validate.compare import VISIBLE, Comparison, compare
@@ -85,23 +85,24 @@ def explain_by_ties(
         return comparison
     progress("looking for ties")
     runtime, names = _Runtime(train, stream, request, lowered), _Names(order, prefix)
-    again = _by_choices(runtime, oracles(), comparison, names)
+    found = _recorded(runtime)
+    if found is None:
+        return comparison
+    trace, choices = found
+    again = _by_choices(trace, choices, oracles(), comparison, names) if choices else None
     if again is None:
-        again = _by_rules(runtime, oracles, comparison, names)
+        again = _by_rules(trace, oracles, comparison, names)
     return again or comparison
 
 
 def _by_choices(
-    runtime: _Runtime, oracle: Oracle, comparison: Comparison, names: _Names
+    trace: Trace,
+    choices: dict[int, list[Choice]],
+    oracle: Oracle,
+    comparison: Comparison,
+    names: _Names,
 ) -> Comparison | None:
-    """With the choices that the runtime made; None where they explain nothing."""
-    places = sites(runtime.lowered)
-    if not places:
-        return None
-    found = _recorded(runtime, places)
-    if found is None:
-        return None
-    trace, choices = found
+    """With the choices that the runtime made, by step; None where they explain nothing."""
     decided: list[Decided] = []
     current: tuple[int, StepChoices] | None = None
 
@@ -132,14 +133,14 @@ def _by_choices(
     return _merged(comparison, again, other_rule=any(entry.equal for entry in decided))
 
 
-def _recorded(
-    runtime: _Runtime, places: Sequence[Instruction]
-) -> tuple[Trace, dict[int, list[Choice]]] | None:
-    """A run of the program, and by step what each of these instructions decided."""
-    modules = {place.index: place.source.module for place in places}
-    wanted = replace(
-        runtime.request, dump_step=EVERY_STEP, dump_only=tuple(modules), detect_stale=False
-    )
+def _recorded(runtime: _Runtime) -> tuple[Trace, dict[int, list[Choice]]] | None:
+    """A run of the program, and by step what each instruction that can meet ties decided; None
+    where a device would have to send back too much."""
+    modules = {place.index: place.source.module for place in sites(runtime.lowered)}
+    plain = replace(runtime.request, detect_stale=False, dump_step=None)
+    if not modules:
+        return runtime.train(plain), {}
+    wanted = replace(plain, dump_step=EVERY_STEP, dump_only=tuple(modules))
     choices: dict[int, list[Choice]] = {}
 
     def take(record: InstructionDump) -> None:
@@ -185,10 +186,9 @@ def _spread(oracle: Oracle, step: int) -> list[Any]:
 
 
 def _by_rules(
-    runtime: _Runtime, oracles: Callable[[], Oracle], comparison: Comparison, names: _Names
+    trace: Trace, oracles: Callable[[], Oracle], comparison: Comparison, names: _Names
 ) -> Comparison | None:
     """By another rule that the program may have been written with (a pool made of amax)."""
-    trace = runtime.train(replace(runtime.request, detect_stale=False, dump_step=None))
     for sentence, mode in _rules(oracles()):
 
         @contextmanager
