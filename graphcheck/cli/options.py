@@ -103,8 +103,9 @@ StampOption = Annotated[
     list[Path] | None,
     typer.Option(
         "--stamp",
-        metavar="FILE",
-        help="Stamp of the patched source tree that the runtime is built from; may be repeated.",
+        metavar="FILE[=TREE]",
+        help="Stamp of the patched source tree that the runtime is built from, and the tree to "
+        "hold it against; may be repeated.",
     ),
 ]
 SelectOption = Annotated[

@@ -88,11 +88,12 @@ def with_libraries(opset: Opset, libraries: Iterable[str]) -> Opset:
 def with_stamps(opset: Opset, stamps: Iterable[str]) -> Opset:
     """The opset of a runtime that is built from patched source trees with these stamps.
 
-    Raises UsageError for a file that is no stamp.
+    Each is `FILE`, or `FILE=TREE` to hold it against the tree. Raises UsageError for a file that is
+    no stamp, or not that of the tree as it is.
     """
-    from graphcheck.opset.stamp import read_stamp
+    from graphcheck.opset.stamp import named_stamp, read_stamp
 
-    found = tuple(read_stamp(Path(stamp)) for stamp in stamps)
+    found = tuple(read_stamp(*named_stamp(stamp)) for stamp in stamps)
     return dataclasses.replace(opset, stamps=opset.stamps + found) if found else opset
 
 

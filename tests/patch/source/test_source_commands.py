@@ -190,6 +190,28 @@ def test_patches_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "    return y;\n" in source.read_text()
 
 
+def test_a_stamp_held_against_its_tree(tree: Path, tmp_path: Path) -> None:
+    stamp, bare = tmp_path / "stamp.json", Opset("executorch", "1.5.1", "", frozenset())
+    assert run(["patch", "apply", "--source", str(tree), "--stamp", str(stamp), *ONE]) == 0
+    both = f"{stamp}={tree}"
+    assert with_stamps(bare, [both]).stamps == with_stamps(bare, [str(stamp)]).stamps != ()
+    (tree / POOL).write_bytes((tree / POOL).read_bytes() + b"// later\n")
+    with pytest.raises(UsageError) as refused:
+        with_stamps(bare, [both])
+    assert str(refused.value) == (
+        f"--stamp {stamp} does not hold for {tree}: {POOL} of patch {ROW} was changed since."
+    )
+    assert refused.value.hint == (
+        f"Run `graphcheck patch apply --source {tree} --stamp {stamp}` again."
+    )
+    (tree / POOL).unlink()
+    with pytest.raises(UsageError, match="cannot be read: No such file or directory"):
+        with_stamps(bare, [both])
+    stamp.write_text(stamp.read_text().replace(POOL, "../secret"))
+    with pytest.raises(UsageError, match=r"it names \.\./secret, outside of the tree"):
+        with_stamps(bare, [both])
+
+
 def test_a_stamp_turns_findings_into_notes(
     tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
