@@ -1,12 +1,15 @@
 """What trains: torchvision's models on the stock runtime, and as graphcheck exports them.
 
     python bench/zoo.py [--models resnet18 ...] [--set 26|classification|segmentation|video|all]
+                        [--kernel-library LIB]
                         [--results bench/results/zoo.jsonl] [--table bench/results/zoo.md]
 
 One child process per model and side with a time limit; every result is a JSON line, and a model
 that has a line already is not run again. `stock` is `graphcheck validate` of the stock lowering,
 `graphcheck` is `graphcheck export` with its parity check; both train 3 steps in the runtime and
 compare every gradient with eager PyTorch, tolerances derived from the noise of the arithmetic.
+Models come smallest first. The portable convolutions take most of the time of the larger ones;
+`--kernel-library` runs them by others (`graphcheck patch build --fast`), and the row says so.
 """
 
 from __future__ import annotations
@@ -92,8 +95,16 @@ def names_of(which: str) -> Iterator[str]:
         "video": [torchvision.models.video],
     }
     chosen = [m for group in modules.values() for m in group] if which == "all" else modules[which]
-    for module in chosen:
-        yield from torchvision.models.list_models(module=module)
+    names = [name for module in chosen for name in torchvision.models.list_models(module=module)]
+    yield from sorted(names, key=_parameters)
+
+
+def _parameters(name: str) -> int:
+    """How many parameters the published weights of a model have."""
+    import torchvision
+
+    weights = torchvision.models.get_model_weights(name)
+    return min(int(entry.meta["num_params"]) for entry in weights)
 
 
 def run(arguments: list[str], timeout: float) -> tuple[int | None, dict[str, Any], float]:
@@ -115,8 +126,8 @@ def run(arguments: list[str], timeout: float) -> tuple[int | None, dict[str, Any
     return done.returncode, answer, time.monotonic() - start
 
 
-def stock(name: str, timeout: float) -> dict[str, Any]:
-    code, verdict, seconds = run(["validate", *common(name)], timeout)
+def stock(name: str, timeout: float, libraries: list[str]) -> dict[str, Any]:
+    code, verdict, seconds = run(["validate", *common(name), *libraries], timeout)
     failed = next((s for s in verdict.get("stages", ()) if s["outcome"] == "fail"), None)
     return {
         "verdict": verdict.get("verdict", "not run"),
@@ -127,10 +138,10 @@ def stock(name: str, timeout: float) -> dict[str, Any]:
     }
 
 
-def repaired(name: str, timeout: float) -> dict[str, Any]:
+def repaired(name: str, timeout: float, libraries: list[str]) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder) / "model.pte")
-        code, result, seconds = run(["export", *common(name), "-o", program], timeout)
+        code, result, seconds = run(["export", *common(name), *libraries, "-o", program], timeout)
     card = result.get("card") or {}
     verdict = result.get("verdict") or {}
     return {
@@ -175,6 +186,7 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
         "",
         f"`python bench/zoo.py`: {STEPS} steps of SGD in the unpatched runtime against eager,",
         "every gradient compared at every step (weights reset to the runtime's before each step).",
+        "`fast`: with the convolutions of `graphcheck patch build --fast` loaded, to save time.",
         "",
         f"{len(rows)} models: right on the stock flow **{stock_right}**, as exported by graphcheck "
         f"**{right}**.",
@@ -186,7 +198,7 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
         row = rows[name]
         mine, other = row["graphcheck"], row["stock"]
         rewritten = ", ".join(f"{k} x{v}" for k, v in sorted(mine["rewrites"].items()))
-        verdict = mine["verdict"]
+        verdict = mine["verdict"] + ("" if row.get("convolutions") != "fast" else " (fast)")
         if mine["why"]:
             verdict += f": {mine['why'][:160]}"
         lines.append(
@@ -203,7 +215,9 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("bench/results/zoo.jsonl"))
     parser.add_argument("--table", type=Path, default=Path("bench/results/zoo.md"))
     parser.add_argument("--timeout", type=float, default=900.0)
+    parser.add_argument("--kernel-library", default="")
     options = parser.parse_args()
+    libraries = ["--kernel-library", options.kernel_library] if options.kernel_library else []
     options.results.parent.mkdir(parents=True, exist_ok=True)
     rows = read(options.results)
     for name in options.models or names_of(options.which):
@@ -212,8 +226,9 @@ def main() -> None:
         row = {
             "model": name,
             "input": shape_of(name),
-            "stock": stock(name, options.timeout),
-            "graphcheck": repaired(name, options.timeout),
+            "convolutions": "fast" if libraries else "portable",
+            "stock": stock(name, options.timeout, libraries),
+            "graphcheck": repaired(name, options.timeout, libraries),
         }
         rows[name] = row
         with options.results.open("a") as stream:
