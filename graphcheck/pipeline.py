@@ -15,6 +15,8 @@ from graphcheck.graph.types import JointGraph, Source
 from graphcheck.opset.types import Opset
 from graphcheck.options import CheckOptions
 from graphcheck.report.types import NotChecked, Report, Suppressed, UnusedSuppression
+from graphcheck.report.words import explain_command
+from graphcheck.rewrite.gaps import is_gap, with_gaps
 from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.interface import Context, all_rules, rule_by_code
 from graphcheck.rules.mitigated import mitigate
@@ -67,20 +69,25 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
 
 
 def _next_command(target: str, findings: Iterable[Finding], *, joint: bool = False) -> str:
-    """Export where that mends what is wrong (with what to freeze), else validate.
+    """Export where that mends what is wrong (with what to freeze and to swap), else validate.
 
-    A joint program has no model to compare with.
+    A joint program has no model to compare with. Where export would refuse: what explains why.
     """
     bad = [f for f in findings if f.severity is not Severity.NOTE]
+    gaps = [finding for finding in bad if is_gap(finding)]
+    swaps = [next((m.name for m in gap.mends if m.kind == "swap"), "") for gap in gaps]
+    if gaps and (joint or not all(swaps)):
+        return explain_command(gaps[0 if joint else swaps.index("")])
     frozen = dict.fromkeys(f.module for f in bad if f.code == "GC503" and f.module)
     mendable = any(m.exact and m.kind in ("rewrite", "layout") for f in bad for m in f.mends)
-    if mendable or frozen:
+    if mendable or frozen or gaps:
         name = re.split(r"[:.]", os.path.basename(target.removesuffix(".py").removesuffix(".pt2")))[
             -1
         ]
-        freeze = "".join(f" --freeze {shlex.quote(module)}" for module in frozen)
+        more = "".join(f" --freeze {shlex.quote(module)}" for module in frozen)
+        more += "".join(f" --swap {name}" for name in dict.fromkeys(swaps))
         return (
-            f"graphcheck export {target} -o {name or 'model'}.pte{freeze}{' --no-validate' * joint}"
+            f"graphcheck export {target} -o {name or 'model'}.pte{more}{' --no-validate' * joint}"
         )
     return f"graphcheck {'oplist' if joint else 'validate'} {target}"
 
@@ -157,7 +164,7 @@ def run_rules(graph: JointGraph, context: Context) -> tuple[Finding, ...]:
     for rule in all_rules():
         findings = rule.check(graph, replace(context, found=tuple(found)))
         found.extend(mitigate(findings, graph, context))
-    return tuple(found)
+    return with_gaps(found, graph)
 
 
 def model_finding(error: ModelError) -> Finding:

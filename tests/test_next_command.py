@@ -13,6 +13,10 @@ def _finding(code, severity=Severity.ERROR, module="", **mend):
     return Finding(code, severity, "aten.op", "is wrong", module=module, mends=mends)
 
 
+_BY_HAND = Mend("edit", "by hand", "no rewrite", False)
+_SWAP = Mend("swap", "other", "w", False)
+GAP = Finding("GC103", Severity.ERROR, "aten.det", "is not core", mends=(_BY_HAND,))
+SWAPPED = Finding("GC101", Severity.ERROR, "aten.x", "is wrong", mends=(_SWAP, _BY_HAND))
 EXACT = {"name": "n", "description": "d", "exact": True}
 
 
@@ -28,9 +32,15 @@ EXACT = {"name": "n", "description": "d", "exact": True}
             [_finding("GC503", module="spare", kind="edit", **EXACT)],
             "graphcheck export net.py -o net.pte --freeze spare",
         ),
+        ([_finding("GC101"), GAP], "graphcheck rule GC103"),
+        ([GAP], "graphcheck rule GC103"),
+        ([SWAPPED], "graphcheck export net.py -o net.pte --swap other"),
+        ([SWAPPED, SWAPPED, _finding("GC101")], "graphcheck export net.py -o net.pte --swap other"),
+        ([SWAPPED, GAP], "graphcheck rule GC103"),
     ],
 )
 def test_next_command(findings, command):
+    """What export would refuse it is not the next command for."""
     assert _next_command("net.py", findings) == command
 
 

@@ -168,6 +168,7 @@ def _call(
         buffers=clean(reach.buffers),
         is_core_aten=is_core(target),
         out_variant=out_variant(target),
+        origin=provenance.origin(node),
     )
 
 

@@ -50,6 +50,11 @@ class Provenance:
             self._sources[mark] = self.of_exported(self._nodes[mark])
         return self._sources[mark]
 
+    def origin(self, joint_node: Any) -> str:
+        """The op of the exported program that a joint node comes from, "" if it was lost."""
+        mark = self._mark(joint_node)
+        return "" if mark is None else str(self._nodes[mark].target)
+
     def _mark(self, joint_node: Any) -> str | None:
         todo, seen = [joint_node], set()
         while todo:

@@ -95,6 +95,9 @@ class OpCall:
     is_core_aten: bool = True
     out_variant: str | None = None
     """Registry name of the out variant (`aten::add.out`), None when the op has none."""
+    origin: str = ""
+    """The op of the user's forward pass that the call comes from (`aten.cumprod.default`), ""
+    where that is not known."""
 
     @property
     def qualified(self) -> str:
