@@ -11,6 +11,7 @@ from typing import Any
 
 from graphcheck.errors import DeviceError, GraphcheckError
 from graphcheck.process import WorkerFailure, run_worker
+from graphcheck.report.about import byte_size
 
 __all__ = ["Item", "RuntimeFacts", "diagnose", "runtime_facts"]
 
@@ -181,7 +182,7 @@ def _cache() -> Iterator[Item]:
         yield Item("cache", MISSING, f"cannot be written: {error}", hint)
         return
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    yield Item("cache", FOUND, f"{folder} ({size / 1e6:.1f} MB)")
+    yield Item("cache", FOUND, f"{folder} ({byte_size(size)})")
 
 
 def _probes() -> Item:

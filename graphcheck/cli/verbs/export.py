@@ -15,6 +15,7 @@ from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import complain, emit, emit_line
 from graphcheck.cli.progress import Progress
 from graphcheck.errors import ExitCode
+from graphcheck.report.about import byte_size
 from graphcheck.report.text_verdict import wrong_details, wrong_sentence
 from graphcheck.report.words import some_of
 
@@ -229,7 +230,7 @@ def tell(result: ExportResult, *, quiet: bool = False) -> None:
             emit_line(f"shadow execution: {shadowed.detail}")
         emit_line(
             f"{len(card.kernels)} kernels, {len(card.parameters)} trainable parameters, "
-            f"arena {card.arena_bytes / 1e6:.1f} MB"
+            f"arena {byte_size(card.arena_bytes)}"
         )
     for finding in result.findings:
         emit_line(
