@@ -29,6 +29,7 @@ from graphcheck.validate.updates import Updates
 __all__ = [
     "JUMP",
     "VISIBLE",
+    "WIDE",
     "Comparison",
     "compare",
     "shifted_names",
@@ -42,6 +43,10 @@ JUMP = 0.1
 """The same for a gradient, as a share of its largest entry, in two steps running. A gradient jumps
 where a ReLU or a pool sits at a kink, so that weights which agree to a rounding error give slightly
 different gradients for a step; each gradient by itself is judged locked, far more strictly."""
+
+WIDE = 0.05
+"""A gradient of which rounding alone can change more than this share of its largest entry is only
+loosely compared, which is told."""
 
 _FEW = range(2)
 _MANY = range(2, 12)
@@ -77,6 +82,8 @@ class Comparison:
     other_rule: bool = False
     """And some of them follow another rule, with which training takes another course."""
     tolerances: dict[str, float] = field(default_factory=dict)
+    gradient_tolerances: dict[str, float] = field(default_factory=dict)
+    """What `worst` is judged by, relative as it is, at the step where it is smallest."""
 
 
 def compare(
@@ -101,9 +108,25 @@ def compare(
     for index, record in enumerate(seen or trace.steps):
         if not judge.locked_step(index, record):
             break
+    if result.first_locked is None:
+        result.notes += _loosely(result.gradient_tolerances)
     if free is not None:
         judge.free_run(free)
     return result
+
+
+def _loosely(tolerances: Mapping[str, float]) -> list[str]:
+    """A note on gradients that rounding alone can change by much: less is not seen there."""
+    wide = {name: share for name, share in tolerances.items() if not (share <= WIDE)}
+    if not wide:
+        return []
+    worst = max(wide, key=lambda name: wide[name])
+    return [
+        f"rounding alone can change {len(wide)} of {len(tolerances)} gradients by more than "
+        f"{WIDE:.0%} of their largest entry in every step (that of {worst} by "
+        f"{wide[worst]:.0%}): a smaller error there is NOT CHECKED by training; a larger batch "
+        "narrows it, and --shadow checks each instruction by itself"
+    ]
 
 
 def _complete(order: Sequence[str], oracle: Oracle) -> list[str]:
@@ -194,10 +217,15 @@ class _Judge:
         tolerances = self.latest
         self.per_step.append(tolerances or Tolerances(0.0))
         first, shares = judge_step(index, errors, tolerances or Tolerances(0.0), self.told)
+        largest = max((error.scale for name, error in errors.items() if name != LOSS), default=0.0)
         for name, error in errors.items():
             absolute = tolerance_of(tolerances, name)
             if not quick and result.first_locked is None:
                 share = relative(absolute, error.scale)
+                if name != LOSS:
+                    here = relative(absolute, scale_of(error, absolute, largest))
+                    known = result.gradient_tolerances.get(self.told(name), math.inf)
+                    result.gradient_tolerances[self.told(name)] = min(known, here)
                 self.smallest[name] = min(self.smallest.get(name, math.inf), share)
                 result.tolerances[self.told(name)] = self.smallest[name]
             if name == LOSS:

@@ -219,6 +219,7 @@ class _Run:
                 request,
                 lowered,
                 self._oracle,
+                trace,
                 comparison,
                 order=gradient_order(lowered),
                 prefix=self.workload.prefix,

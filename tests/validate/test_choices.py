@@ -99,6 +99,7 @@ def _explained(op, x, shift=0.0, mode=None, spoil=lambda gradient: gradient):
         TrainRequest(program="p", batches=(), steps=1),
         SimpleNamespace(instructions=instructions),
         oracle,
+        trace,
         first,
         order=(),
         prefix="",

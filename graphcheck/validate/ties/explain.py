@@ -69,6 +69,7 @@ def explain_by_ties(
     request: TrainRequest,
     lowered: Lowered,
     oracles: Callable[[], Oracle],
+    trace: Trace,
     comparison: Comparison,
     *,
     order: Sequence[str],
@@ -79,16 +80,14 @@ def explain_by_ties(
 
     A difference within a tolerance that is as wide as a jump at a tie is looked at, too.
 
-    `oracles` makes an oracle with the weights the program was made with.
+    `trace` is the run that was compared, `oracles` makes an oracle with the weights the program was
+    made with.
     """
     if comparison.names_shifted or not _apart(comparison):
         return comparison
     progress("looking for ties")
     runtime, names = _Runtime(train, stream, request, lowered), _Names(order, prefix)
-    found = _recorded(runtime)
-    if found is None:
-        return comparison
-    trace, choices = found
+    choices = _recorded(runtime, trace)
     again = _by_choices(trace, choices, oracles(), comparison, names) if choices else None
     if again is None:
         again = _by_rules(trace, oracles, comparison, names)
@@ -133,14 +132,22 @@ def _by_choices(
     return _merged(comparison, again, other_rule=any(entry.equal for entry in decided))
 
 
-def _recorded(runtime: _Runtime) -> tuple[Trace, dict[int, list[Choice]]] | None:
-    """A run of the program, and by step what each instruction that can meet ties decided; None
-    where a device would have to send back too much."""
+def _recorded(runtime: _Runtime, plain: Trace) -> dict[int, list[Choice]]:
+    """By step, what each instruction that can meet ties decided, in a run like the `plain` one.
+
+    Nothing where a device would have to send back too much, or where the run was another.
+    """
     modules = {place.index: place.source.module for place in sites(runtime.lowered)}
-    plain = replace(runtime.request, detect_stale=False, dump_step=None)
     if not modules:
-        return runtime.train(plain), {}
-    wanted = replace(plain, dump_step=EVERY_STEP, dump_only=tuple(modules))
+        return {}
+    wanted = replace(
+        runtime.request,
+        steps=len(plain.steps),
+        detect_stale=False,
+        record=False,
+        dump_step=EVERY_STEP,
+        dump_only=tuple(modules),
+    )
     choices: dict[int, list[Choice]] = {}
 
     def take(record: InstructionDump) -> None:
@@ -149,14 +156,16 @@ def _recorded(runtime: _Runtime) -> tuple[Trace, dict[int, list[Choice]]] | None
             choices.setdefault(record.step, []).append(made)
 
     if runtime.stream is not None:
-        return runtime.stream(wanted, take), choices
-    sizes = dump_sizes(runtime.lowered)
-    if sum(sizes.get(index, 0) for index in modules) * wanted.steps > _MOST_BYTES:
-        return None
-    trace = runtime.train(wanted)
-    for record in trace.dump:
-        take(record)
-    return replace(trace, dump=()), choices
+        trace = runtime.stream(wanted, take)
+    else:
+        sizes = dump_sizes(runtime.lowered)
+        if sum(sizes.get(index, 0) for index in modules) * wanted.steps > _MOST_BYTES:
+            return {}
+        trace = runtime.train(wanted)
+        for record in trace.dump:
+            take(record)
+    same = [step.loss for step in trace.steps] == [step.loss for step in plain.steps]
+    return choices if same else {}
 
 
 def _spread(oracle: Oracle, step: int) -> list[Any]:
