@@ -194,3 +194,37 @@ def test_no_recorded_gradients():
     found = _compare("healthy", trace)
     assert found.first_locked is not None
     assert found.first_locked.error == math.inf
+
+
+def test_gradients_that_rounding_alone_moves_are_told():
+    """Batch norms of three values, one behind the other: hardly anything is compared there."""
+    import torch
+    from torch import nn
+
+    from graphcheck.validate.compare import compare
+    from graphcheck.validate.oracle import Oracle
+    from graphcheck.workload.load import from_module
+
+    class Deep(nn.Module):
+        def __init__(self):
+            super().__init__()
+            layers = [(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.ReLU()) for _ in range(8)]
+            flat = [nn.Linear(8, 8), *(layer for group in layers for layer in group)]
+            self.net = nn.Sequential(*flat)
+            self.fc = nn.Linear(8, 2)
+
+        def forward(self, x, y):
+            return nn.functional.cross_entropy(self.fc(self.net(x)), y)
+
+    torch.manual_seed(0)
+    workload = from_module(Deep(), (torch.randn(3, 8) * 1e-3, torch.tensor([0, 1, 0])))
+    found = compare(trained(workload, 4), Oracle(workload, learning_rate=0.05), None)
+    assert found.first_locked is None
+    wide = {n: share for n, share in found.gradient_tolerances.items() if share > 0.05}
+    worst = max(wide, key=lambda name: wide[name])
+    assert found.notes == [
+        f"rounding alone can change {len(wide)} of 36 gradients by more than 5% of their largest "
+        f"entry in every step (that of {worst} by {wide[worst]:.0%}): a smaller error there is NOT "
+        "CHECKED by training; a larger batch narrows it, and --shadow checks each instruction by "
+        "itself"
+    ]
