@@ -230,6 +230,21 @@ def test_another_slope_at_zero_is_another_rule(slope, told):
     assert again.notes[0].startswith(f"RULE CHANGE: the program {told}")
 
 
+def test_a_model_that_bears_no_watching_is_told():
+    def op(x):
+        from torch.utils._python_dispatch import _get_current_dispatch_mode
+
+        if type(_get_current_dispatch_mode()).__name__ == "Watch":
+            raise RuntimeError("no modes, please\nnone at all")
+        return torch.relu(x)
+
+    first, again = _explained(op, _ROW, _BOTH_ROWS)
+    assert again is first
+    assert again.notes[-1] == (
+        "whether ties explain the difference is NOT CHECKED: RuntimeError: no modes, please"
+    )
+
+
 def test_a_slope_beside_zero_is_an_error():
     """Passing the gradient of what is below zero is right nowhere."""
 
