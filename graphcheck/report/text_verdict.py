@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from graphcheck.report.ansi import Paint, closing, wrap
+from graphcheck.report.following import verdict_next_command
 from graphcheck.report.interface import Look
 from graphcheck.report.place import short_path, shorten
 from graphcheck.report.sparkline import LEVELS, sparkline, value_range
@@ -16,7 +17,6 @@ from graphcheck.report.words import (
     counted,
     divergence_sentence,
     number,
-    verdict_next_command,
     verdict_summary,
     versions_line,
 )

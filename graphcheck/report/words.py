@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from graphcheck.report.following import repeated
 from graphcheck.report.order import count_by_severity, ordered
 from graphcheck.report.types import Report
 from graphcheck.rules.types import Finding, Severity
@@ -23,7 +24,6 @@ __all__ = [
     "reach",
     "report_summary",
     "some_of",
-    "verdict_next_command",
     "verdict_summary",
     "versions_line",
 ]
@@ -100,19 +100,10 @@ def explain_command(finding: Finding) -> str:
 def next_command(report: Report, again: str = "") -> str:
     """What to type after this report; `again` are the options to repeat after the target."""
     if report.next_command:
-        return _repeated(report.next_command, report.target, again)
+        return repeated(report.next_command, report.target, again)
     if report.findings:
         return explain_command(ordered(report.findings)[0])
-    return _repeated(f"graphcheck validate {report.target}", report.target, again)
-
-
-def _repeated(command: str, target: str, again: str) -> str:
-    """The command with the options that describe the target after it."""
-    place = f" {target}"
-    if not again or place not in f"{command} ":
-        return command
-    before, _, after = command.partition(place)
-    return f"{before}{place} {again}{after}" if after[:1] in ("", " ") else command
+    return repeated(f"graphcheck validate {report.target}", report.target, again)
 
 
 def report_summary(report: Report) -> str:
@@ -154,10 +145,3 @@ def verdict_summary(verdict: Verdict) -> str:
     if reason and not reason.endswith((".", "!", "?")):
         reason += "."
     return f"{verdict.verdict}: {reason}" if reason else f"{verdict.verdict}."
-
-
-def verdict_next_command(verdict: Verdict, again: str = "") -> str:
-    """What to type after this verdict, "" after a match; `again` as for `next_command`."""
-    if verdict.verdict == "match" or verdict.reproducer:
-        return ""
-    return _repeated(f"graphcheck check {verdict.target}", verdict.target, again)

@@ -381,6 +381,7 @@ class _Run:
             first_free=comparison.first_free,
             first_locked=comparison.first_locked,
             worst_gradient_errors=dict(comparison.worst),
+            gradient_tolerances=dict(comparison.gradient_tolerances),
             stale=stale or tuple(stale_outputs(trace, {})),
             stale_checked=trace.stale_checked,
             notes=tuple(dict.fromkeys([*self.workload.guesses, *self.notes])),

@@ -109,6 +109,8 @@ class Verdict:
     """First divergence with the eager weights reset to the runtime's before each step."""
     worst_gradient_errors: dict[str, float] = field(default_factory=dict)
     """Worst relative error over the steps, locked, by parameter name."""
+    gradient_tolerances: dict[str, float] = field(default_factory=dict)
+    """What rounding alone can change of each, relative likewise, at the step where it is least."""
     stale: tuple[StaleOutput, ...] = ()
     stale_checked: bool = False
     notes: tuple[str, ...] = ()

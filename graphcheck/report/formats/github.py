@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from graphcheck.report.following import verdict_next_command
 from graphcheck.report.interface import Format, Look
 from graphcheck.report.order import ordered
 from graphcheck.report.place import column_of, inside, shorten
@@ -17,7 +18,6 @@ from graphcheck.report.words import (
     next_command,
     reach,
     report_summary,
-    verdict_next_command,
     verdict_summary,
 )
 from graphcheck.rules.types import Severity

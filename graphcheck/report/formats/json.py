@@ -11,10 +11,11 @@ from typing import Any
 
 import msgspec
 
+from graphcheck.report.following import verdict_next_command
 from graphcheck.report.interface import Format, Look
 from graphcheck.report.order import count_by_severity, ordered
 from graphcheck.report.types import Report
-from graphcheck.report.words import next_command, verdict_next_command
+from graphcheck.report.words import next_command
 from graphcheck.validate.types import Verdict
 
 __all__ = ["FORMAT", "report_json", "verdict_json"]
