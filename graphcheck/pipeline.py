@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -14,6 +12,7 @@ from graphcheck.errors import ModelError
 from graphcheck.graph.types import JointGraph, Source
 from graphcheck.opset.types import Opset
 from graphcheck.options import CheckOptions
+from graphcheck.report.following import program_name
 from graphcheck.report.types import NotChecked, Report, Suppressed, UnusedSuppression
 from graphcheck.report.words import explain_command
 from graphcheck.rewrite.gaps import is_gap, with_gaps
@@ -81,14 +80,10 @@ def _next_command(target: str, findings: Iterable[Finding], *, joint: bool = Fal
     frozen = dict.fromkeys(f.module for f in bad if f.code == "GC503" and f.module)
     mendable = any(m.exact and m.kind in ("rewrite", "layout") for f in bad for m in f.mends)
     if mendable or frozen or gaps:
-        name = re.split(r"[:.]", os.path.basename(target.removesuffix(".py").removesuffix(".pt2")))[
-            -1
-        ]
         more = "".join(f" --freeze {shlex.quote(module)}" for module in frozen)
         more += "".join(f" --swap {name}" for name in dict.fromkeys(swaps))
-        return (
-            f"graphcheck export {target} -o {name or 'model'}.pte{more}{' --no-validate' * joint}"
-        )
+        more += " --no-validate" * joint
+        return f"graphcheck export {target} -o {program_name(target)}{more}"
     return f"graphcheck {'oplist' if joint else 'validate'} {target}"
 
 

@@ -54,7 +54,7 @@ def test_next_command(findings, command):
     ],
 )
 def test_options_of_the_target_are_repeated(command, repeated):
-    from graphcheck.report.words import _repeated
+    from graphcheck.report import following
 
-    assert _repeated(command, "net.py", "--target X") == repeated
-    assert _repeated(command, "net.py", "") == command
+    assert following.repeated(command, "net.py", "--target X") == repeated
+    assert following.repeated(command, "net.py", "") == command
