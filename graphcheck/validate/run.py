@@ -23,6 +23,7 @@ from graphcheck.validate.batches import Batches, device_batches, eager_batches
 from graphcheck.validate.compare import Comparison, compare
 from graphcheck.validate.devices import Attached, open_device, validate_on
 from graphcheck.validate.figures import installed_versions, overhead
+from graphcheck.validate.half_eps import half_eps
 from graphcheck.validate.input_stage import with_inputs
 from graphcheck.validate.ladder import Ladder
 from graphcheck.validate.optimizer import settings_of, told_optimizer
@@ -93,7 +94,7 @@ class _Run:
         self.options = options
         self.train = train
         self.ladder = Ladder()
-        self.notes: list[str] = []
+        self.notes = list(half_eps(workload, options))
         self.shadow = ShadowStage(
             train,
             self.ladder,

@@ -48,6 +48,48 @@ def test_settings_of_the_optimizer(given, message, following) -> None:
     assert refused.value.hint.startswith(f"for instance {following}")
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "eps", "told"),
+    [
+        ("float16", "adamw", 1e-8, True),
+        ("float16", "adam", 1e-8, True),
+        ("float16", "adamw", 1e-4, False),
+        ("float16", "sgd", 1e-8, False),
+        ("bfloat16", "adamw", 1e-8, False),
+        ("float32", "adamw", 1e-8, False),
+    ],
+)
+def test_eps_that_is_nothing_in_the_type_of_the_parameters_is_told(kind, name, eps, told) -> None:
+    import torch
+
+    from graphcheck.options import ValidateOptions
+    from graphcheck.validate.half_eps import half_eps
+    from graphcheck.workload.types import Workload
+
+    dtype = getattr(torch, kind)
+    net = torch.nn.Linear(2, 2).to(dtype)
+    options = ValidateOptions("", optimizer=name, eps=eps)
+    notes = half_eps(Workload(net, ()), options)
+    assert notes == (
+        (
+            f"eps 1e-08 is 0 in float16, the type of weight, bias: {name} divides by 0 where a "
+            "gradient is below 0.0055, which makes the weight NaN or infinite, in eager PyTorch as "
+            "in the runtime; use --eps 1e-4, or parameters in float32",
+        )
+        if told
+        else ()
+    )
+    if name == "sgd":
+        return
+    # The note is right: a gradient below that breaks eager training, and no other does.
+    make = torch.optim.AdamW if name == "adamw" else torch.optim.Adam
+    for gradient, breaks in ((0.0, told), (0.005, told), (0.006, False)):
+        weight = torch.nn.Parameter(torch.ones(1, dtype=dtype))
+        weight.grad = torch.full((1,), gradient, dtype=dtype)
+        make([weight], lr=1e-3, eps=eps, foreach=False).step()
+        assert bool(torch.isfinite(weight).all()) is not breaks
+
+
 ROOMS = ("cli", "config.py", "export", "swap", "workload", "patch/library", "validate/optimizer.py")
 
 
