@@ -185,17 +185,39 @@ def agreement(plain: Kernels, sanitized: Kernels) -> Agreement:
 
 
 @pytest.fixture(scope="session")
-def fast(host: Target, built: Path, caller: Path) -> Agreement:
+def fast_library(host: Target, built: Path) -> Path:
     """Convolutions of a library built with --fast, sanitized."""
 
     def make(target: Path) -> None:
         flags = (*_SANITIZE, "-DGRAPHCHECK_FAST_CONVOLUTION")
         compile_kernels(target, kernel_sources(_CONVOLUTIONS), host, flags)
 
-    library = _once(built, "fast_sanitized.so", make)
+    return _once(built, "fast_sanitized.so", make)
+
+
+@pytest.fixture(scope="session")
+def fast(host: Target, caller: Path, fast_library: Path) -> Agreement:
+    """Fast convolutions on the threads of the runtime's pool, if it is loaded."""
     env = {
         "LD_PRELOAD": _sanitizers(host),
         "PYTHONMALLOC": "malloc",
         "ASAN_OPTIONS": "detect_leaks=0",
     }
-    return Agreement([Kernels(caller, [library], env=env)])
+    return Agreement([Kernels(caller, [fast_library], env=env)])
+
+
+@pytest.fixture(scope="session")
+def threaded(host: Target, built: Path, caller: Path, fast_library: Path) -> Agreement:
+    """Fast convolutions on five threads."""
+
+    def make(target: Path) -> None:
+        source = Path(__file__).parent / "threads.cpp"
+        compile_library(host.compiler, [source], target, host.libraries, ["-O1", "-pthread"])
+
+    threads = _once(built, "threads.so", make)
+    env = {
+        "LD_PRELOAD": f"{_sanitizers(host)} {threads}",
+        "PYTHONMALLOC": "malloc",
+        "ASAN_OPTIONS": "detect_leaks=0",
+    }
+    return Agreement([Kernels(caller, [fast_library], env=env)])

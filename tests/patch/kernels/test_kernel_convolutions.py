@@ -6,7 +6,7 @@ import pytest
 import torch
 from calling import dirty
 from drawing import DTYPES, SWEEP, laid_out, numbers, seeds
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 FORWARD, BACKWARD = "aten::convolution.out", "aten::convolution_backward.out"
@@ -80,6 +80,28 @@ def test_fast_on_sizes_that_take_several_blocks(fast, size):
     w = numbers(2, outputs, channels, kernel, kernel)
     rest = [[stride] * 2, [kernel // 2] * 2, [1, 1], False, [0, 0], 1]
     _check(fast, (x, w, numbers(3, outputs), rest), (True, True, True), 4, everything=True)
+
+
+@settings(SWEEP, max_examples=25)
+@given(convolutions(), st.tuples(st.booleans(), st.booleans(), st.booleans()), seeds)
+def test_fast_on_five_threads(threaded, convolution, mask, seed):
+    _check(threaded, convolution, mask, seed, everything=True)
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_several_blocks_on_five_threads(threaded, groups):
+    """Work is shared out, and sums of threads are added in one order: twice gives the same bits."""
+    x, w = numbers(1, 3, 64, 24, 24), numbers(2, 48, 64 // groups, 3, 3)
+    rest = [[1, 1], [1, 1], [1, 1], False, [0, 0], groups]
+    before = threaded.kernels[0].said().count("threads: 5")
+    _check(threaded, (x, w, numbers(3, 48), rest), (True, True, True), 4, everything=True)
+    assert threaded.kernels[0].said().count("threads: 5") > before
+    gradient = numbers(4, 3, 48, 24, 24)
+    inputs = [gradient, x, w, [48], *rest, [True, True, True]]
+    outputs = [dirty(like=x), dirty(like=w), dirty(48, dtype=x.dtype)]
+    once, again = (threaded.call(BACKWARD, inputs, outputs) for _ in range(2))
+    for one, other in zip(once.outputs, again.outputs, strict=True):
+        assert torch.equal(one, other)
 
 
 def test_half_types_are_summed_in_float(agreement):
