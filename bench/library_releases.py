@@ -114,8 +114,8 @@ def main() -> None:
             "Made by `python bench/library_releases.py --environment VERSION=SITE ... --write`:\n"
             "compiled against the headers of each release's wheel, loaded beside its Python\n"
             "bindings; without -> with the library. Where the bindings take no other library, it\n"
-            "was compiled and linked only. Half types need temporary memory, which the bindings of\n"
-            "0.6 and 0.7 do not give a program (`Module` in C++ does): error 0x21 there.\n\n"
+            "was compiled and linked only. Half types need temporary memory, which the bindings\n"
+            "of 0.6 and 0.7 do not give a program (`Module` in C++ does): error 0x21 there.\n\n"
             + "\n".join(lines)
             + "\n"
         )
