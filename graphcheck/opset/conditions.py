@@ -56,7 +56,7 @@ from graphcheck.errors import UsageError
 from graphcheck.graph.types import OpCall, TensorFact
 from graphcheck.opset.condition_form import GROUPS, check_condition
 
-__all__ = ["dim_order_kind", "is_undecided", "matches", "tensors_of", "validate"]
+__all__ = ["dim_order_kind", "float32_exact", "is_undecided", "matches", "tensors_of", "validate"]
 
 _Answer = bool | None
 
@@ -216,7 +216,8 @@ def _test_key(key: str, expected: Any, value: Any) -> _Answer:
     if key == "is_tensor":
         return isinstance(value, TensorFact) is bool(expected)
     if key == "float32_exact":
-        return _float32_exact(value, bool(expected))
+        exact = float32_exact(value)
+        return None if exact is None else exact is bool(expected)
     if key in ("equals", "one_of"):
         return _equals(key, expected, value)
     if key in ("any", "every", "length"):
@@ -228,13 +229,14 @@ def _test_key(key: str, expected: Any, value: Any) -> _Answer:
     raise UsageError(f"a test of a value has the unknown key {key!r}.")
 
 
-def _float32_exact(value: Any, expected: bool) -> _Answer:
+def float32_exact(value: Any) -> bool | None:
+    """Whether float32 holds a plain number exactly; None for what is no number (a flag is none)."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
-        return (struct.unpack("f", struct.pack("f", value))[0] == value) is expected
+        return bool(struct.unpack("f", struct.pack("f", value))[0] == value)
     except OverflowError:
-        return not expected
+        return False
 
 
 def _equals(key: str, expected: Any, value: Any) -> _Answer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from graphcheck.opset.conditions import float32_exact
 from graphcheck.rewrite.interface import Rewrite
 from graphcheck.rewrite.numerics import operator, plus, times
 
@@ -20,9 +21,7 @@ def _needs_it(tensor: Any, number: Any) -> bool:
 
     if not isinstance(tensor, torch.Tensor) or tensor.dtype != torch.float64:
         return False
-    if isinstance(number, bool) or not isinstance(number, (int, float)):
-        return False
-    return float(torch.tensor(number, dtype=torch.float32)) != float(number)
+    return float32_exact(number) is False
 
 
 def _by_scalar(op: str) -> Callable[..., Any]:
