@@ -8,13 +8,13 @@ crashes or eats the memory becomes an answer.
 from __future__ import annotations
 
 import copy
+import itertools
 import os
+import shlex
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from graphcheck.errors import ModelError
 from graphcheck.options import CheckOptions, ValidateOptions
@@ -70,11 +70,21 @@ def check(
 
 def _in_python(command: str) -> str:
     """What to call on a live module in place of a command, which could not name it."""
-    if command.startswith("graphcheck export "):
-        return f'graphcheck.export(module, inputs, "{command.split()[-1]}")'
-    if command.startswith("graphcheck validate "):
+    verb, target, *options = shlex.split(command.removeprefix("graphcheck ")) or ("", "")
+    if verb == "validate":
         return "graphcheck.validate(module, inputs)"
-    return command
+    if verb != "export":
+        return command
+    given: dict[str, tuple[str, ...]] = {"-o": (), "--freeze": (), "--swap": ()}
+    for option, value in itertools.pairwise(options):
+        if option in given:
+            given[option] = (*given[option], value)
+    named = {"freeze": given["--freeze"], "swaps": given["--swap"]}
+    more = "".join(f", {name}={values!r}" for name, values in named.items() if values)
+    if more:
+        # Of graphcheck.export.types.
+        more = f", options=ExportOptions({target!r}{more})"
+    return f"graphcheck.export(module, inputs, {given['-o'][0]!r}{more})"
 
 
 def validate(
@@ -134,7 +144,7 @@ def check_target(options: CheckOptions, on_progress: Progress | None = None) -> 
 
             return check_program(options)
         return run_worker(
-            "graphcheck.api:check_task",
+            "graphcheck.tasks:check_task",
             options,
             Report,
             timeout=options.timeout,
@@ -154,7 +164,7 @@ def validate_target(options: ValidateOptions, on_progress: Progress | None = Non
 
     try:
         return run_worker(
-            "graphcheck.api:validate_task",
+            "graphcheck.tasks:validate_task",
             options,
             Verdict,
             timeout=_whole_time(options),
@@ -186,7 +196,7 @@ def export_target(options: ExportOptions, on_progress: Progress | None = None) -
     checked_output(options)
     try:
         return run_worker(
-            "graphcheck.api:export_task",
+            "graphcheck.tasks:export_task",
             options,
             ExportResult,
             timeout=_whole_time(options),
@@ -239,7 +249,7 @@ def _lower(request: LoweringRequest, on_progress: Progress | None) -> LoweringRe
     options = request.options
     try:
         return run_worker(
-            "graphcheck.api:lower_task",
+            "graphcheck.tasks:lower_task",
             request,
             LoweringReply,
             timeout=options.timeout,
@@ -311,90 +321,3 @@ def _explain(failure: WorkerFailure, options: CheckOptions) -> ModelError:
     if failure.kind == "crash" and "Traceback" in failure.output:
         raise RuntimeError(f"{failure.detail}\n{failure.output}")
     return diagnose_worker(failure, options.target)
-
-
-def check_task(request: dict[str, Any]) -> Report:
-    """Worker task of `check_target`."""
-    from graphcheck.pipeline import check_workload
-
-    options = msgspec.convert(request, CheckOptions)
-    return check_workload(_load(options), options)
-
-
-def validate_task(request: dict[str, Any]) -> Verdict:
-    """Worker task of `validate_target`."""
-    from graphcheck.validate.elsewhere import not_the_target
-    from graphcheck.validate.run import validate_workload
-
-    options = msgspec.convert(request, ValidateOptions)
-    _check_libraries(options.kernel_libraries)
-    elsewhere = not_the_target(options.opset)
-    workload = _with_model(_load(options))
-    if options.data:
-        from graphcheck.workload.data import with_data
-
-        workload = with_data(workload, options.data, options.steps)
-    verdict = validate_workload(workload, options)
-    verdict = replace(verdict, notes=(*verdict.notes, *elsewhere))
-    if not options.ties:
-        return verdict
-    from graphcheck.validate.ties.measure import measure_ties
-    from graphcheck.worker import progress
-
-    return replace(verdict, ties=measure_ties(workload, progress=progress))
-
-
-def export_task(request: dict[str, Any]) -> ExportResult:
-    """Worker task of `export_target`."""
-    from graphcheck.export.run import export_workload
-    from graphcheck.export.types import ExportOptions
-
-    options = msgspec.convert(request, ExportOptions)
-    workload = _load(options)
-    return export_workload(_with_model(workload) if options.prove else workload, options)
-
-
-def lower_task(request: dict[str, Any]) -> LoweringReply:
-    """Worker task of `operators_target` and `memory_target`."""
-    from graphcheck.artefacts.lowering import LoweringRequest, lower_programs
-
-    wanted = msgspec.convert(request, LoweringRequest)
-    return lower_programs(_load(wanted.options), wanted)
-
-
-def _check_libraries(libraries: tuple[str, ...]) -> None:
-    """Refuse a kernel library that cannot be loaded before the model is loaded. UsageError."""
-    from pathlib import Path
-
-    from graphcheck.opset.library import read_library
-
-    for library in libraries:
-        read_library(Path(library))
-
-
-def _with_model(workload: Any) -> Any:
-    """The workload, if it has a model that eager PyTorch can train. Raises ModelError."""
-    if workload.joint:
-        raise ModelError(
-            f"{workload.target} is a joint program: there is no model that eager PyTorch could "
-            "train to compare with.",
-            "Give its forward program or its source; export works with --no-validate.",
-        )
-    return workload
-
-
-def _load(options: CheckOptions) -> Any:
-    from graphcheck.worker import progress
-    from graphcheck.workload.load import load
-    from graphcheck.workload.request import WorkloadRequest
-
-    progress(f"loading {options.target}")
-    return load(
-        WorkloadRequest(
-            target=options.target,
-            inputs=options.inputs,
-            loss=options.loss or "",
-            dynamic_batch=options.dynamic_batch,
-            num_classes=options.num_classes,
-        )
-    )

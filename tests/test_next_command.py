@@ -45,6 +45,29 @@ def test_next_command(findings, command):
 
 
 @pytest.mark.parametrize(
+    ("command", "call"),
+    [
+        ("graphcheck validate Net", "graphcheck.validate(module, inputs)"),
+        (
+            "graphcheck export Net -o Net.pte",
+            "graphcheck.export(module, inputs, 'Net.pte')",
+        ),
+        (
+            "graphcheck export Net -o Net.pte --freeze spare --freeze 'a b' --swap other",
+            "graphcheck.export(module, inputs, 'Net.pte', options=ExportOptions('Net', "
+            "freeze=('spare', 'a b'), swaps=('other',)))",
+        ),
+        ("graphcheck rule GC103", "graphcheck rule GC103"),
+        ("", ""),
+    ],
+)
+def test_a_live_module_is_told_what_to_call(command, call):
+    from graphcheck.api import _in_python
+
+    assert _in_python(command) == call
+
+
+@pytest.mark.parametrize(
     ("command", "repeated"),
     [
         ("graphcheck validate net.py", "graphcheck validate net.py --target X"),
