@@ -16,7 +16,7 @@ from typing import Any
 
 from graphcheck.runtime.lower import Instruction, Lowered, kernel_nodes
 from graphcheck.runtime.types import InstructionDump, TensorData
-from graphcheck.validate.emitted import tensor_of
+from graphcheck.validate.emitted import loss_instruction, tensor_of
 from graphcheck.validate.noise import op_name
 from graphcheck.validate.reason import place
 from graphcheck.validate.shadow_eager import Replay, functional_tags, given_arguments
@@ -68,8 +68,7 @@ class Judged:
         """Whether that output holds indices of picked values."""
         if self.bounds is None or self.bounds.native[output] is None:
             return False
-        floating = self.bounds.native[output].dtype.is_floating_point
-        return is_pick(self.bounds.name) and not floating
+        return is_pick(self.bounds.name, output)
 
 
 def shadow(lowered: Lowered, dump: Iterable[InstructionDump], step: int | None = None) -> Shadow:
@@ -95,6 +94,7 @@ class Shadower:
         self.result = Shadow()
         self._nodes = kernel_nodes(lowered.emitted)
         self._places = {instruction.index: instruction for instruction in lowered.instructions}
+        self._wide = _trains_in_float64(lowered)
         self._found = found
         self._told: set[int] = set()
 
@@ -153,6 +153,11 @@ class Shadower:
             replay = Replay(node, given, record)
             bounds = Bounds(replay, replay.native(), torch.Tag.pointwise in tags)
             found, ties = _fault(bounds, record)
+            if found is not None and not self._wide and _is_float64(record, found.output):
+                coarse = Bounds(replay, bounds.native, bounds.pointwise, coarse=True)
+                if _fault(coarse, record)[0] is None:
+                    self.result.coarse.append((record.instruction, record.op))
+                    found = None
         except Exception as error:
             self._leave(record, f"eager cannot run it alone: {type(error).__name__}")
             return
@@ -178,6 +183,21 @@ class Shadower:
         self.result.wrong.append(self._found(Judged(wrong, record, bounds)))
 
 
+def _trains_in_float64(lowered: Lowered) -> bool:
+    """Whether the loss is float64; also where it is not known what it is."""
+    import torch
+
+    loss = loss_instruction(lowered)
+    node = None if loss is None else kernel_nodes(lowered.emitted).get(loss)
+    value = None if node is None else node.meta.get("val")
+    value = value[0] if isinstance(value, (list, tuple)) and value else value
+    return not isinstance(value, torch.Tensor) or value.dtype == torch.float64
+
+
+def _is_float64(record: InstructionDump, output: int) -> bool:
+    return record.outputs[output].dtype == "float64"
+
+
 def _touched(node: Any, record: InstructionDump) -> str:
     """What an instruction wrote that it must not write, "" if nothing."""
     if record.spoiled:
@@ -195,7 +215,7 @@ def _fault(bounds: Bounds, record: InstructionDump) -> tuple[Fault | None, int]:
         if right is None:
             continue
         made = tensor_of(output)
-        if is_pick(bounds.name) and not right.dtype.is_floating_point:
+        if is_pick(bounds.name, index):
             bad = wrong_picks(bounds, made, [tensor_of(o) for o in record.outputs])
             tolerance: Any = 0.0
             decided += 0 if made.shape != right.shape else int((made != right).sum())

@@ -212,6 +212,12 @@ class ShadowStage:
                 f"RULE CHANGE: instruction {index} ({op}) decides {count} "
                 f"{'ties' if count > 1 else 'tie'} in another way than eager, which is no error"
             )
+        coarse = dict.fromkeys(shadowed.coarse)
+        for index, op in list(coarse)[:5]:
+            self.notes.append(
+                f"shadow execution: instruction {index} ({op}) gives a float64 result with "
+                "float32's digits, which a model that trains in a shorter type does not notice"
+            )
         if shadowed.wrong:
             told = ", ".join(
                 f"{w.instruction} {w.op}{locate(w.module, w.source)}" for w in shadowed.wrong[:4]

@@ -14,6 +14,9 @@ dtype (half its machine epsilon), an entry may be off by
 - for other ops (norms, softmax, losses) ULPS times the spread of the float64 result when every
   input moves by u of itself, with the sums inside as above.
 
+A float64 result in a model that trains in a shorter type may have no more than float32's digits:
+some kernels of the runtime give no more, and such a model has none to lose (`coarse`; it is told).
+
 Where eager itself is off by more than that from its own replay in float64, its error is the bound.
 Float64 is the judge: an entry is right when it is near eager's result or near the float64 one.
 """
@@ -66,11 +69,15 @@ def is_exact(target: Any) -> bool:
 
 @dataclass
 class Bounds:
-    """The rounding bounds of one instruction, worked out as far as they are needed."""
+    """The rounding bounds of one instruction, worked out as far as they are needed.
+
+    With `coarse`, float64 results are held to the digits of float32.
+    """
 
     replay: Replay
     native: Sequence[Any]
     pointwise: bool
+    coarse: bool = False
 
     def __post_init__(self) -> None:
         self.name = op_name(self.replay.target)
@@ -78,14 +85,22 @@ class Bounds:
         self._size: list[Any] | None = None
         self._spread: tuple[int, list[Any]] = (0, [])
 
+    def _as(self, dtype: Any) -> Any:
+        import torch
+
+        return torch.float32 if self.coarse and dtype == torch.float64 else dtype
+
+    def _unit(self, dtype: Any) -> float:
+        return unit(self._as(dtype))
+
     def first(self, index: int) -> Any:
         """A bound that is cheap, around eager's result: never wider than `full`."""
         import torch
 
         native = self.native[index]
-        u = unit(native.dtype)
+        u = self._unit(native.dtype)
         if self.name not in LINEAR:
-            return native.double().abs_().mul_(2 * u).add_(_floor(native.dtype))
+            return native.double().abs_().mul_(2 * u).add_(_floor(self._as(native.dtype)))
         size = self._terms()[index]
         if size is None:
             return torch.zeros((), dtype=torch.float64)
@@ -123,8 +138,8 @@ class Bounds:
                 if native is None or not native.dtype.is_floating_point:
                     self._size.append(None)
                     continue
-                u = unit(native.dtype)
-                inner = _sum_unit(native.dtype)
+                u = self._unit(native.dtype)
+                inner = _sum_unit(self._as(native.dtype))
                 terms_unit = 2 * u if inner < u else u
                 rounded = 0.0
                 if inner < u and self.name in _WIDE_SUMS:
@@ -132,9 +147,9 @@ class Bounds:
                 bound = total.abs().double().reshape(native.shape) * (TERMS * terms_unit)
                 bound += native.double().abs() * rounded
                 bound += native.double().abs() * (
-                    TERMS * _sum_unit(native.dtype) * math.sqrt(count)
+                    TERMS * _sum_unit(self._as(native.dtype)) * math.sqrt(count)
                 )
-                self._size.append(bound.add_(_floor(native.dtype)))
+                self._size.append(bound.add_(_floor(self._as(native.dtype))))
         return self._size
 
     def _lengths(self) -> list[float]:
@@ -146,12 +161,12 @@ class Bounds:
 
     def _pointwise(self, index: int) -> Any:
         native, exact = self.native[index], self.exact(index)
-        u = unit(native.dtype)
+        u = self._unit(native.dtype)
         size = exact.abs()
         for name, value in self.replay.given.items():
             if _is_floating(value):
                 size = size + self._slope(name, value, index, u)
-        return (size + self._cancelled(index)).mul(ULPS * u).add_(_floor(native.dtype))
+        return (size + self._cancelled(index)).mul(ULPS * u).add_(_floor(self._as(native.dtype)))
 
     def _slope(self, name: str, value: Any, index: int, u: float) -> Any:
         """|x * df/dx|, from the larger of two one-sided differences."""
@@ -169,7 +184,7 @@ class Bounds:
         import torch
 
         native, exact = self.native[index], self.exact(index)
-        u = unit(native.dtype)
+        u = self._unit(native.dtype)
         samples = _MORE_SAMPLES if more else _SAMPLES
         if self._spread[0] != samples:
             self._spread = (samples, self._sample(samples, u))
@@ -181,10 +196,10 @@ class Bounds:
             root = size.square().mean(dim=dims, keepdim=True).sqrt() if dims else size.mean()
             size = size + root
         grow = max(1.0, math.sqrt(self._lengths()[index]) / 2)
-        inner = max(u, _sum_unit(native.dtype) * grow)
+        inner = max(u, _sum_unit(self._as(native.dtype)) * grow)
         bound = size.mul(ULPS * inner / 2).add_(spread, alpha=ULPS * grow)
         bound = bound + self._cancelled(index) * (ULPS * u)
-        return bound.add_(_floor(native.dtype))
+        return bound.add_(_floor(self._as(native.dtype)))
 
     def _cancelled(self, index: int) -> Any:
         """The size of what cancels inside the op, 0 where nothing does."""

@@ -83,13 +83,15 @@ class Shadow:
     """Result of shadow execution: `wrong` in order of execution, `checked` a count.
 
     `unchecked` are instruction, op and reason. `ties` are instruction, op and how many ties it
-    decides otherwise than eager, in a way that is right as well.
+    decides otherwise than eager, in a way that is right as well. `coarse` are instruction and op of
+    float64 results that have float32's digits, in a model that trains in a shorter type.
     """
 
     wrong: list[WrongInstruction] = field(default_factory=list)
     checked: int = 0
     unchecked: list[tuple[int, str, str]] = field(default_factory=list)
     ties: list[tuple[int, str, int]] = field(default_factory=list)
+    coarse: list[tuple[int, str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,11 @@ _ALONG = (
 _ARGS = {"argmax": "amax", "argmin": "amin"}
 
 
-def is_pick(name: str) -> bool:
-    """Whether the integers that this op gives (`max_pool2d_with_indices`, `topk`) are picks."""
-    return name in POOLS or name in _ALONG or name in _ARGS
+def is_pick(name: str, output: int) -> bool:
+    """Whether that output of the op (`max_pool2d_with_indices`, `topk`) holds indices of picks."""
+    if name in _ARGS:
+        return output == 0
+    return output == 1 and (name in POOLS or name in _ALONG)
 
 
 def wrong_picks(bounds: Any, made: Any, outputs: Sequence[Any]) -> Any:
