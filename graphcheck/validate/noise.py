@@ -136,6 +136,10 @@ EXACT = frozenset(
 """Ops that only move or pick values: they do not round."""
 
 
+_FLAGS = ("is_target",)
+"""Results, by their names in the schema, that hold 0 and 1 in a floating dtype."""
+
+
 def unit(dtype: Any) -> float:
     """The unit roundoff of a torch dtype, half its machine epsilon."""
     import torch
@@ -172,7 +176,7 @@ def noise_mode(sign: int, seed: int, amplitude: float = AMPLITUDE) -> Any:
                 bounds = None if inside is None else (inside, *([None] * (len(listed) - 1)))
             counts = lengths(func, args, listed)
             for index, result in enumerate(listed):
-                if isinstance(result, torch.Tensor) and result.dtype.is_floating_point:
+                if _is_floating(result) and not _is_flag(func, index):
                     self._perturb(result, bounds[index] if bounds else None, counts[index])
             return results
 
@@ -251,6 +255,15 @@ def lengths(func: Any, args: Any, results: Any) -> list[float]:
         float(max(1, row, largest / max(1, result.numel()) if _is_tensor(result) else 1))
         for result in results
     ]
+
+
+def _is_floating(value: Any) -> bool:
+    return _is_tensor(value) and bool(value.dtype.is_floating_point)
+
+
+def _is_flag(func: Any, index: int) -> bool:
+    returns = func._schema.returns
+    return index < len(returns) and returns[index].name in _FLAGS
 
 
 def _is_tensor(value: Any) -> bool:

@@ -133,3 +133,18 @@ def test_opposite_signs_draw_opposite_noise():
     assert 0.5 < float((up - 1).std()) / (AMPLITUDE * unit(torch.float32)) < 2
     with noise_mode(1, 5):
         assert torch.equal(ones.reshape(10, 100).t().clone(), ones.reshape(10, 100).t())
+
+
+def test_flags_are_left_alone():
+    """The backward of this loss refuses flags that are not 0 or 1."""
+    import torch
+
+    from graphcheck.validate.noise import noise_mode
+
+    x = torch.tensor([[0.1, 0.2, 0.4, 0.8]], requires_grad=True)
+    y = torch.tensor([[3, 0, -1, 1]])
+    with noise_mode(1, 3):
+        loss = torch.nn.functional.multilabel_margin_loss(x, y)
+        loss.backward()
+    assert x.grad is not None
+    assert float(loss) != float(torch.nn.functional.multilabel_margin_loss(x, y))
