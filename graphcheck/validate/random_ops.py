@@ -263,8 +263,8 @@ class _Scatter:
 
     def add(self, gradients: Mapping[str, Any]) -> None:
         for name, gradient in gradients.items():
-            power = float((gradient * gradient).sum())
             if self.seen < self.half:
+                power = float((gradient * gradient).sum())
                 self.direction[name] = self.direction.get(name, 0.0) + gradient / self.half
                 self.power[name] = self.power.get(name, 0.0) + power / self.half
                 continue
