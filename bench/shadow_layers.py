@@ -21,7 +21,7 @@ from layers_batches import Rows, run_all, run_batch
 from layers_static import case_module, load_cases
 
 STEPS = 2
-_PATH = re.compile(r"/(?:[^\s():]+/)+(?=[^\s():/]+\.py)")
+_PATH = re.compile(r"/(?:[^\s():]+/)+(?=[^\s():/]+\.py)|/(?:[^\s():\"]+/)+[^\s():\"/]*\.\.\.")
 
 
 def shadow_case(case: dict[str, Any]) -> dict[str, Any]:
