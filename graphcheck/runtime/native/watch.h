@@ -1,6 +1,7 @@
 // Knows at any time what runs, and writes it to the trace when the process crashes or hangs.
 #pragma once
 
+#include <pthread.h>
 #include <sys/time.h>
 
 #include <cmath>
@@ -20,11 +21,18 @@ struct Position {
 
 inline Position position;
 inline int watch_file = -1;
+inline pthread_t watch_thread;
 
 inline void set_stage(Stage stage) { position.stage = static_cast<sig_atomic_t>(stage); }
 
 // Async-signal-safe: writes one 'X' record, then dies of the signal (of a time-out: exits).
 inline void on_signal(int number) {
+  // A time-out may reach a thread of the runtime's pool; the thread that writes records holds it
+  // off while it writes one.
+  if (number == SIGALRM && !pthread_equal(pthread_self(), watch_thread)) {
+    pthread_kill(watch_thread, number);
+    return;
+  }
   char record[9 + 16];
   record[0] = 'X';
   const uint64_t size = 16;
@@ -39,9 +47,10 @@ inline void on_signal(int number) {
   raise(number);
 }
 
-// `timeout` in seconds; 0 for none.
+// `timeout` in seconds; 0 for none. To be called by the thread that writes the trace.
 inline void watch(int file, double timeout) {
   watch_file = file;
+  watch_thread = pthread_self();
   // The stack may be what overflowed.
   static char stack[1 << 16];
   stack_t alternative = {};

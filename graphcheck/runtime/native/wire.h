@@ -269,11 +269,11 @@ class Trace {
     sigset_t alarm, before;
     sigemptyset(&alarm);
     sigaddset(&alarm, SIGALRM);
-    sigprocmask(SIG_BLOCK, &alarm, &before);
+    pthread_sigmask(SIG_BLOCK, &alarm, &before);
     const bool written =
         write_all(file_, head, sizeof(head)) && write_all(file_, record.payload().data(), size);
     const int why = errno;
-    sigprocmask(SIG_SETMASK, &before, nullptr);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!written) throw WriteFailure(why);
   }
 
