@@ -5,10 +5,10 @@ from __future__ import annotations
 import errno
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["cache_dir", "refusal", "write_atomic", "write_set"]
+__all__ = ["cache_dir", "one_of", "refusal", "write_atomic", "write_set"]
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
@@ -51,6 +51,21 @@ def refusal(path: Path) -> str:
         Path(_temporary(path, b"")).unlink()
     except OSError as error:
         return error.strerror or str(error)
+    return ""
+
+
+def one_of(path: Path, texts: Iterable[object]) -> str:
+    """Which of the files that these texts name is the one at `path`; "" if none.
+
+    A text names a file as options do: `FILE`, `FILE:name`, `FILE=more`.
+    """
+    for text in filter(None, map(str, texts)):
+        for name in (text, text.rpartition(":")[0], text.rpartition("=")[0]):
+            try:
+                if name and os.path.isfile(name) and os.path.samefile(name, path):
+                    return name
+            except OSError:  # nothing is at `path`
+                break
     return ""
 
 

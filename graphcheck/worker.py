@@ -53,7 +53,7 @@ def main(task: str, request_fd: int, reply_fd: int) -> int:
             b"error",
             msgspec.json.encode(
                 {
-                    "type": type(error).__name__,
+                    "type": _known_type(error),
                     "message": error.message,
                     "hint": error.hint,
                     "code": error.code if isinstance(error, ModelError) else "",
@@ -72,6 +72,15 @@ def main(task: str, request_fd: int, reply_fd: int) -> int:
         return 1
     _send(b"reply", payload)
     return 0
+
+
+def _known_type(error: GraphcheckError) -> str:
+    """The class of `graphcheck.errors` that it is; other rooms have subclasses of their own."""
+    return next(
+        kind.__name__
+        for kind in type(error).__mro__
+        if kind.__module__ == GraphcheckError.__module__
+    )
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ __all__ = [
     "LibraryOption",
     "LossOption",
     "MemoryOption",
+    "ModelArgument",
     "OpsetOption",
     "OutputOption",
     "QuietOption",
@@ -58,6 +59,14 @@ TargetArgument = Annotated[
         metavar="TARGET",
         show_default=False,
         help="model.py, model.py:Net, pkg.mod:factory, torchvision:resnet18, model.pte, model.pt2.",
+    ),
+]
+ModelArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TARGET",
+        show_default=False,
+        help="model.py, model.py:Net, pkg.mod:factory, torchvision:resnet18, model.pt2.",
     ),
 ]
 InputOption = Annotated[
@@ -201,6 +210,8 @@ def fail_on_of(option: str | None, config: Config) -> FailOn:
 
 def codes_of(option: list[str] | None, name: str) -> tuple[str, ...]:
     """The codes of a repeatable option that also takes commas. Raises UsageError."""
+    from graphcheck.rules.interface import all_rules
+
     codes = [code.strip().upper() for text in option or () for code in text.split(",")]
     for code in codes:
         if not is_code_prefix(code):
@@ -212,6 +223,11 @@ def codes_of(option: list[str] | None, name: str) -> tuple[str, ...]:
             raise UsageError(
                 f"{name}: `{code}` cannot be ignored.",
                 "GC0 says that the model could not be checked.",
+            )
+        if not any(rule.code.startswith(code) for rule in all_rules()):
+            raise UsageError(
+                f"{name}: no rule has a code that begins with `{code}`.",
+                "`graphcheck rule` lists them.",
             )
     return tuple(codes)
 
@@ -294,6 +310,8 @@ def check_options(
     **more: Any,
 ) -> Options:
     """`make` (CheckOptions or ValidateOptions) of options and configuration. Raises UsageError."""
+    if opset is not None and not opset.strip():
+        raise UsageError("--target is empty.", "Name a release, such as executorch==1.5.1.")
     libraries = tuple(str(path.absolute()) for path in kernel_libraries or ())
     for library in libraries or config.kernel_library:
         if not os.path.isfile(library):

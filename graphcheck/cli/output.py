@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
 from graphcheck.errors import UsageError
-from graphcheck.files import refusal, write_atomic
+from graphcheck.files import one_of, refusal, write_atomic
 from graphcheck.report.ansi import Paint
 from graphcheck.report.interface import Look
 
@@ -52,10 +53,19 @@ def _can_encode(text: str) -> bool:
     return True
 
 
-def check_output(path: Path | None, option: str = "--output") -> None:
-    """Refuse an output file that cannot be written, before any work. Raises UsageError."""
+def check_output(path: Path | None, option: str = "--output", reads: Iterable[object] = ()) -> None:
+    """Refuse an output file that cannot be written, before any work. Raises UsageError.
+
+    `reads` are the options that name files to read: none of them may be written over.
+    """
     if path is None:
         return
+    read = one_of(path, reads)
+    if read:
+        raise UsageError(
+            f"{option} {path} would be written over {read}, which is read.",
+            f"Name another file with {option}.",
+        )
     if os.path.isdir(path):
         raise UsageError(f"{option} {path} is a folder.", "Give the name of a file.")
     if not os.path.isdir(path.absolute().parent):

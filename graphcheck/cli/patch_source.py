@@ -12,7 +12,7 @@ import typer
 
 from graphcheck.cli.output import check_output, emit, emit_bytes, emit_line, look, say
 from graphcheck.cli.tables import JsonOption, table
-from graphcheck.errors import ExitCode
+from graphcheck.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
     from graphcheck.patch.description import Patch
@@ -111,6 +111,12 @@ def apply(
     if not as_json:
         told = _summary(outcome, source, only, patches) if check else _changed(outcome)
         emit_line(told)
+    fits = any(state.state in (State.APPLIED, State.FIXED) for state in outcome.states)
+    if check and not bad and not fits and not only:
+        raise UsageError(
+            f"No patch fits {outcome.tree.root}: none of the files to edit is there.",
+            "Name the top folder of an ExecuTorch source tree with --source.",
+        )
     if bad:
         return ExitCode.FINDINGS
     if stamp is not None:

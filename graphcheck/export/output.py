@@ -7,7 +7,7 @@ from pathlib import Path
 
 from graphcheck.errors import UsageError
 from graphcheck.export.types import ExportOptions
-from graphcheck.files import refusal
+from graphcheck.files import one_of, refusal
 
 __all__ = ["checked_output"]
 
@@ -28,12 +28,24 @@ def checked_output(options: ExportOptions) -> Path:
             f"{path} cannot be written: there is no folder {path.parent}",
             f"make it first: mkdir -p {path.parent}",
         )
+    given = (options.target, options.data, *options.kernel_libraries, *options.stamps)
+    for written in _files(path):
+        read = one_of(written, given)
+        if read:
+            raise UsageError(
+                f"{written} would be written over {read}, which is read",
+                "name another place with -o",
+            )
     # Permissions do not tell of a read-only disk, a folder of the kernel or a name too long.
-    for written in (path, path.with_suffix(".card.json"), path.with_suffix(".inputs.bin")):
+    for written in _files(path):
         why = refusal(written)
         if why:
             raise UsageError(f"{written} cannot be written: {why}", "name another place with -o")
     return path
+
+
+def _files(path: Path) -> tuple[Path, ...]:
+    return path, path.with_suffix(".card.json"), path.with_suffix(".inputs.bin")
 
 
 def _check_preference(options: ExportOptions) -> None:

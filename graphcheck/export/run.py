@@ -31,7 +31,7 @@ from graphcheck.opset.load import load, with_libraries
 from graphcheck.opset.types import Opset
 from graphcheck.rewrite.buffers import cumulative_average, initial_state_passes
 from graphcheck.rewrite.metadata import correct
-from graphcheck.rewrite.plan import Choice
+from graphcheck.rewrite.plan import Choice, check_names
 from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.types import Finding, Severity
 from graphcheck.runtime.lower import Lowered, lower
@@ -54,6 +54,8 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     cannot be used, ModelError for a model that cannot be traced.
     """
     output = checked_output(options)
+    check_names("--rewrite", options.rewrite)
+    check_names("--no-rewrite", options.no_rewrite)
     opset = with_libraries(load(options.opset or "installed"), options.kernel_libraries)
     problems = precheck(workload)
     for problem in problems:

@@ -232,5 +232,9 @@ def _end(verdict: Verdict, look: Look, paint: Paint) -> Iterator[str]:
         optimizer = f", {verdict.optimizer}" if verdict.optimizer else ""
         yield paint(wrap(f"{versions_line(verdict.versions)}{optimizer}{run}", look.width), "dim")
     summary = shorten(f"{verdict.target}: {verdict_summary(verdict)}", look.root)
+    if look.verbosity < 0:
+        # The notes that say so are not shown.
+        open_ = [note.partition(":")[0] for note in verdict.notes]
+        summary += "".join(f" {note}." for note in open_ if "NOT CHECKED" in note)
     color = _COLORS.get(verdict.verdict, "yellow")
     yield closing(summary, verdict_next_command(verdict, look.again), look.width, paint, color)

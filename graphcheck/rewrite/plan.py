@@ -5,16 +5,18 @@ An op that the target runtime has, and has right, stays as it is.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphcheck.errors import UsageError
 from graphcheck.graph.trace import MARK
 from graphcheck.rewrite.apply import Applied, apply, qualified_name
 from graphcheck.rewrite.interface import Rewrite, all_rewrites, rewrites_for
 from graphcheck.rules.types import Finding, Severity
 
-__all__ = ["Choice", "Plan", "known_rewrite_names"]
+__all__ = ["Choice", "Plan", "check_names", "known_rewrite_names"]
 
 _MENDED = ("GC1", "GC2", "GC3", "GC402", "GC403")
 
@@ -144,6 +146,19 @@ def _names(rewrite: Rewrite, entries: Iterable[str]) -> bool:
         or f"aten.{entry}" == op_without_overload
         for entry in entries
     )
+
+
+def check_names(option: str, entries: Iterable[str]) -> None:
+    """Raises UsageError for an entry of `--rewrite` or `--no-rewrite` that names no rewrite."""
+    for entry in entries:
+        if not any(_names(rewrite, (entry,)) for rewrite in all_rewrites()):
+            known = {name for pair in known_rewrite_names().items() for name in pair}
+            near = [name for name in sorted(known) if entry.removeprefix("aten.") in name]
+            near = (near or difflib.get_close_matches(entry, sorted(known)))[:3]
+            raise UsageError(
+                f"{option}: there is no rewrite for {entry}",
+                f"did you mean {', '.join(near)}?" if near else "a card tells what was rewritten",
+            )
 
 
 def known_rewrite_names() -> Mapping[str, str]:

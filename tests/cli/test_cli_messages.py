@@ -191,8 +191,11 @@ def test_what_was_not_checked_is_said_even_when_quiet(
     ("word", "line"),
     [
         ("match", "model.py: match: for a reason.\n"),
-        ("drift", "model.py: drift: for a reason. Next: graphcheck check model.py\n"),
-        ("diverged", "model.py: diverged: for a reason. Next: graphcheck check model.py\n"),
+        ("drift", "model.py: drift: for a reason. Next: graphcheck validate model.py --shadow\n"),
+        (
+            "diverged",
+            "model.py: diverged: for a reason. Next: graphcheck validate model.py --shadow\n",
+        ),
         ("not run", "model.py: not run: for a reason. Next: graphcheck check model.py\n"),
     ],
 )
@@ -214,7 +217,7 @@ def test_next_command_repeats_what_describes_the_target(
         )
     api.answer = make_verdict("diverged")
     assert command("validate", "model.py", "-q", "--loss", "mse", "--steps", "3").out == (
-        "model.py: diverged: for a reason. Next: graphcheck check model.py --loss mse\n"
+        "model.py: diverged: for a reason. Next: graphcheck validate model.py --loss mse --shadow\n"
     )
 
 

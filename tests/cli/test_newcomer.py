@@ -96,3 +96,28 @@ def test_a_report_prints_as_its_text() -> None:
     report = Report("x", findings=(Finding("GC301", Severity.ERROR, "a.op", "is wrong"),))
     assert "GC301 a.op is wrong" in str(report)
     assert not str(report).endswith("\n")
+
+
+def test_a_problem_of_the_model_keeps_its_code_from_the_child(tmp_path: Path) -> None:
+    """Rooms have errors of their own; between processes they are what they derive from."""
+    model = tmp_path / "last.py"
+    model.write_text(
+        "import torch\n\n\n"
+        "class Net(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.fc = torch.nn.Linear(2, 2)\n\n"
+        "    def forward(self, x):\n"
+        "        y = self.fc(x)\n"
+        "        return y, y.sum()\n\n\n"
+        "def get_model():\n    return Net()\n\n\n"
+        "def get_example_inputs():\n    return (torch.ones(1, 2),)\n"
+    )
+    result = export_target(ExportOptions(str(model), output=str(tmp_path / "last.pte")))
+    assert result.failure_code == "GC006"
+    assert result.failure.startswith("The loss is output 1 ([1]), but training differentiates")
+    assert result.hint.startswith("Return the loss first and detach the others")
+    options = ExportOptions(str(model), output=str(tmp_path / "x.pte"), rewrite=("aten.foo",))
+    with pytest.raises(UsageError, match=r"--rewrite: there is no rewrite for aten\.foo"):
+        export_target(options)
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".pte"] == []

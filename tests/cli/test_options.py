@@ -140,3 +140,55 @@ def test_wrong_configuration(
 def test_wrong_output_format_in_configuration(command: Callable[..., Any], folder: Path) -> None:
     (folder / "pyproject.toml").write_text("[tool.graphcheck]\noutput-format = 'xml'\n")
     assert command("model.py").code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said", "hint"),
+    [
+        (
+            ("check", "model.py", "-o", "model.py"),
+            "--output model.py would be written over model.py, which is read.",
+            "Name another file with --output.",
+        ),
+        (
+            ("validate", "model.py:Net", "-o", "./model.py"),
+            "--output model.py would be written over model.py, which is read.",
+            "Name another file with --output.",
+        ),
+        (
+            ("export", "model.py", "-o", "model.py"),
+            "model.py would be written over model.py, which is read",
+            "name another place with -o",
+        ),
+        (
+            ("check", "model.py", "--stamp", "stamp.json=tree", "-o", "stamp.json"),
+            "--output stamp.json would be written over stamp.json, which is read.",
+            "Name another file with --output.",
+        ),
+        (
+            ("check", "model.py", "--target", ""),
+            "--target is empty.",
+            "Name a release, such as executorch==1.5.1.",
+        ),
+        (
+            ("check", "model.py", "--ignore", "GC9"),
+            "--ignore: no rule has a code that begins with `GC9`.",
+            "`graphcheck rule` lists them.",
+        ),
+        (
+            ("export", "model.py", "-o", "x.pte", "--no-validate", "--on", "host"),
+            "--on names where to prove the program, and --no-validate leaves the proof out.",
+            "Leave out one of the two.",
+        ),
+    ],
+)
+def test_what_cannot_be_meant(
+    command: Callable[..., Any], folder: Path, arguments: tuple[str, ...], said: str, hint: str
+) -> None:
+    """A file that is read is never written over; nothing that was asked for is dropped unsaid."""
+    (folder / "stamp.json").write_text("{}")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    ended = command(*arguments)
+    assert ended.code == 2
+    assert ended.err == f"graphcheck: error: {said}\nnext: {hint}\n"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

@@ -164,3 +164,16 @@ def test_next_command_explains_the_worst_finding() -> None:
 
 def test_text_of_a_model_cannot_play_with_the_terminal() -> None:
     assert wrap("a\x1b[2Jb\nc\x07", None) == "a[2Jb c"
+
+
+def test_a_quiet_verdict_tells_what_was_not_checked() -> None:
+    from graphcheck.report.interface import Look
+    from graphcheck.report.text_verdict import verdict_text
+    from graphcheck.validate.types import Verdict
+
+    note = "executorch 1.3.1 was NOT CHECKED: the steps ran in the installed runtime"
+    verdict = Verdict("model.py", "match", "both agree", notes=("a guess", note))
+    said = verdict_text(verdict, Look(verbosity=-1))
+    assert said == "model.py: match: both agree. executorch 1.3.1 was NOT CHECKED.\n"
+    said = verdict_text(replace(verdict, notes=("a guess",)), Look(verbosity=-1))
+    assert said == "model.py: match: both agree.\n"

@@ -45,7 +45,7 @@ def check(
     settings = opt.configuration(target, config)
     chosen_format = opt.chosen_format(output_format, settings)
     level = opt.fail_on_of(fail_on, settings)
-    check_output(output)
+    check_output(output, reads=(target, config, *(kernel_library or ()), *(stamp or ())))
     request = opt.check_options(
         CheckOptions,
         settings,

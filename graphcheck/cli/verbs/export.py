@@ -14,7 +14,7 @@ from graphcheck.cli import training as train
 from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import complain, emit, emit_line
 from graphcheck.cli.progress import Progress
-from graphcheck.errors import ExitCode
+from graphcheck.errors import ExitCode, UsageError
 from graphcheck.report.about import byte_size
 from graphcheck.report.text_verdict import wrong_details, wrong_sentence
 from graphcheck.report.words import some_of
@@ -78,7 +78,7 @@ PreferOption = Annotated[
 
 
 def export(
-    target: opt.TargetArgument,
+    target: opt.ModelArgument,
     output: ProgramOption,
     freeze: FreezeOption = None,
     swap: SwapOption = None,
@@ -129,6 +129,11 @@ def export(
     from graphcheck.api import export_target
     from graphcheck.export.types import ExportOptions
 
+    if on and not prove:
+        raise UsageError(
+            "--on names where to prove the program, and --no-validate leaves the proof out.",
+            "Leave out one of the two.",
+        )
     settings = opt.configuration(target, config)
     chosen_format = opt.chosen_format(output_format, settings)
     request = opt.check_options(

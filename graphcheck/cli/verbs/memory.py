@@ -43,7 +43,7 @@ def memory(
     form = output_format or "text"
     if form not in ("text", "json"):
         raise UsageError(f"memory has no output format `{form}`.", "Choose text or json.")
-    check_output(output)
+    check_output(output, reads=(target, config, *(kernel_library or ())))
     request = opt.check_options(
         CheckOptions,
         settings,

@@ -68,7 +68,7 @@ def oplist(
             f"--compare tells what a build lacks, which is no {form}.", "Choose text or json."
         )
     settings = opt.configuration(target, config)
-    check_output(output)
+    check_output(output, reads=(target, config, compare, *(kernel_library or ())))
     build = read_build(compare) if compare is not None else None
     request = opt.check_options(
         CheckOptions,

@@ -19,7 +19,7 @@ __all__ = ["VERB", "validate"]
 
 
 def validate(
-    target: opt.TargetArgument = "",
+    target: opt.ModelArgument = "",
     steps: train.StepsOption = None,
     learning_rate: train.RateOption = None,
     optimizer: train.OptimizerOption = None,
@@ -68,7 +68,7 @@ def validate(
     settings = opt.configuration(target, config)
     chosen_format = opt.chosen_format(output_format, settings)
     level = opt.fail_on_of(fail_on, settings)
-    check_output(output)
+    check_output(output, reads=(target, config, data, *(kernel_library or ())))
     verbosity = -1 if quiet else verbose
     if reproduce is not None:
         if target:

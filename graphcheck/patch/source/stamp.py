@@ -23,8 +23,8 @@ def stamp_of(outcome: Outcome) -> str:
     good = [state for state in outcome.states if state.state in _GOOD]
     if not good:
         raise UsageError(
-            f"There is nothing to stamp: no patch is applied in {outcome.tree.root}.",
-            "Run `graphcheck patch apply` on the tree first.",
+            f"There is nothing to stamp: no patch fits {outcome.tree.root}.",
+            "Name the top folder of an ExecuTorch source tree with --source.",
         )
     patches = [
         {

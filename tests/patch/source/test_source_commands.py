@@ -255,9 +255,25 @@ def test_no_stamp_of_what_is_not_patched(
         2,
         f"{'patch':<34}state           where, or why\n{ROW}  not applicable  the tree has no"
         f" {POOL}\nExecuTorch 1.2.3: nothing to do, no file changed.\n",
-        f"graphcheck: error: There is nothing to stamp: no patch is applied in {tree}.\n"
-        "next: Run `graphcheck patch apply` on the tree first.\n",
+        f"graphcheck: error: There is nothing to stamp: no patch fits {tree}.\n"
+        "next: Name the top folder of an ExecuTorch source tree with --source.\n",
     )
+
+
+def test_a_tree_that_no_patch_fits_is_no_patched_tree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A wrong folder must not be green in CI; a single patch that does not apply may be."""
+    other = tmp_path / "kernels" / "portable" / "cpu" / "op_other.cpp"
+    other.parent.mkdir(parents=True)
+    other.write_text("int x;\n")
+    code, _, err = patch(capsys, "apply", "--check", "--source", str(tmp_path))
+    assert (code, err) == (
+        2,
+        f"graphcheck: error: No patch fits {tmp_path}: none of the files to edit is there.\n"
+        "next: Name the top folder of an ExecuTorch source tree with --source.\n",
+    )
+    assert patch(capsys, "apply", "--check", "--source", str(tmp_path), *ONE)[0] == 0
 
 
 @pytest.mark.parametrize(
