@@ -117,9 +117,12 @@ class ShadowStage:
         if not chosen:
             given = [f"--shadow-op {glob}" for glob in self.ops]
             given += [f"--shadow-module {glob}" for glob in self.modules]
-            ops = ", ".join(sorted({i.op for i in lowered.instructions})[:8])
+            has = sorted({i.op for i in lowered.instructions})[:8] if self.ops else []
+            if self.modules:
+                has += sorted({i.source.module for i in lowered.instructions} - {""})[:8]
             raise UsageError(
-                f"no instruction of the program fits {' '.join(given)}", f"it has: {ops}, ..."
+                f"no instruction of the program fits {' '.join(given)}",
+                f"it has: {', '.join(has)}, ...",
             )
         return chosen
 

@@ -119,6 +119,11 @@ def test_instructions_are_chosen_by_op_and_module(request_of_healthy):
     stage, _, _ = _stage(stream=DEVICE.stream, ops=["nothing*"])
     with pytest.raises(UsageError, match=r"no instruction of the program fits --shadow-op noth"):
         stage.of_steps(request_of_healthy, program, (0,), None)
+    stage, _, _ = _stage(stream=DEVICE.stream, modules=["nowhere*"])
+    with pytest.raises(UsageError, match=r"fits --shadow-module nowhere\*$") as caught:
+        stage.of_steps(request_of_healthy, program, (0,), None)
+    assert module in caught.value.hint
+    assert "aten::" not in caught.value.hint
 
 
 def _bounds(target, given, *, pointwise=False, results=1):

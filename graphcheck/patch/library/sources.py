@@ -22,6 +22,11 @@ def kernel_sources(names: Sequence[str] = ()) -> dict[str, Path]:
     found = {path.parent.name: path for path in sorted(patches_dir().glob("*/kernel.cpp"))}
     for name in names:
         if name not in found:
+            if (patches_dir() / name / "patch.yaml").is_file():
+                raise UsageError(
+                    f"{name!r} is an edit of ExecuTorch's source, not a kernel of the library.",
+                    f"Use `graphcheck patch apply --source DIR --only {name}`.",
+                )
             near = difflib.get_close_matches(name, found, n=1)
             guess = f"Did you mean {near[0]}? " if near else ""
             raise UsageError(

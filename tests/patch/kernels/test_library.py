@@ -107,6 +107,12 @@ def test_what_cannot_be_built(tmp_path):
         "Did you mean sort? Kernels: adaptive_avg_pool2d_backward, "
     )
     with pytest.raises(UsageError) as caught:
+        kernel_sources(["flip"])
+    assert caught.value.message == (
+        "'flip' is an edit of ExecuTorch's source, not a kernel of the library."
+    )
+    assert caught.value.hint == "Use `graphcheck patch apply --source DIR --only flip`."
+    with pytest.raises(UsageError) as caught:
         find_target("riscv")
     assert caught.value.message == (
         "There is no target 'riscv': it is neither host, nor aarch64-linux, nor a folder."
