@@ -113,4 +113,5 @@ def test_a_missing_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert run(["advisory", "verify", "--kernel-library", str(missing)]) == 2
     assert capsys.readouterr().err == (
         f"graphcheck: error: --kernel-library {missing}: there is no such file.\n"
+        "next: Check the path; graphcheck patch build -o DIR makes such a library.\n"
     )

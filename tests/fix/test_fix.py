@@ -202,7 +202,7 @@ def test_a_dirty_file_is_refused(fix: Fix, tmp_path: Path) -> None:
             "net.py",
             ("silu-as-sigmoid=1",),
             "Swap silu-as-sigmoid takes no argument, but got '1'.",
-            "",
+            "Give its name alone: --swap silu-as-sigmoid.",
         ),
     ],
 )

@@ -76,7 +76,7 @@ def test_read(text, spec):
         (
             "int8[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
             "'int8[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]' has 17 dims; ExecuTorch has at most 16.",
-            "",
+            "Give the shape of a tensor that the model takes, such as float32[2,3,64,64].",
         ),
     ],
 )
