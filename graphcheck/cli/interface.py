@@ -1,7 +1,7 @@
 """The form every verb has, and the registry that finds the verbs.
 
-A verb is one file of `graphcheck.cli.verbs` that defines `VERB = Verb(...)`. Its functions return
-an exit code and print through `graphcheck.cli.output`.
+A verb is one file of `graphcheck.cli.verbs`, of its name, that defines `VERB = Verb(...)`. Its
+functions return an exit code and print through `graphcheck.cli.output`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import typer
 
-__all__ = ["Verb", "all_verbs"]
+__all__ = ["Verb", "all_verbs", "verb_names", "verbs_for"]
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,25 @@ class Verb:
     register: Callable[[typer.Typer], None]
 
 
-def all_verbs() -> tuple[Verb, ...]:
-    """Every verb, in the order of the help. Raises ValueError when two share a name."""
+def verb_names() -> tuple[str, ...]:
+    """The names of all verbs, by the alphabet; none is imported for it."""
     import graphcheck.cli.verbs as package
 
-    verbs: dict[str, Verb] = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        verb = importlib.import_module(f"{package.__name__}.{module.name}").VERB
-        if verb.name in verbs:
-            raise ValueError(f"two verbs have the name {verb.name}")
-        verbs[verb.name] = verb
-    return tuple(sorted(verbs.values(), key=lambda verb: (verb.order, verb.name)))
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(package.__path__)))
+
+
+def verbs_for(name: str) -> tuple[Verb, ...]:
+    """The verb of that name alone, or all of them where there is none."""
+    return (_verb(name),) if name in verb_names() else all_verbs()
+
+
+def all_verbs() -> tuple[Verb, ...]:
+    """Every verb, in the order of the help. Raises ValueError for one in a file of another name."""
+    return tuple(sorted(map(_verb, verb_names()), key=lambda verb: (verb.order, verb.name)))
+
+
+def _verb(name: str) -> Verb:
+    verb: Verb = importlib.import_module(f"graphcheck.cli.verbs.{name}").VERB
+    if verb.name != name:
+        raise ValueError(f"the verb {verb.name} is in a file named {name}")
+    return verb

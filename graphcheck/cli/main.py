@@ -13,7 +13,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from graphcheck.cli.interface import all_verbs
+from graphcheck.cli.interface import all_verbs, verb_names, verbs_for
 from graphcheck.cli.output import complain, emit_line
 from graphcheck.errors import ExitCode, GraphcheckError, ModelError, UsageError
 
@@ -60,8 +60,7 @@ def application(verb: str = "") -> typer.Typer:
     )
     app.callback()(_root)
     # Typer reads the options of every verb that it is given, which takes longer than most verbs do.
-    chosen = [entry for entry in all_verbs() if entry.name == verb]
-    for entry in chosen or all_verbs():
+    for entry in verbs_for(verb):
         entry.register(app)
     return app
 
@@ -83,9 +82,10 @@ def with_default_verb(arguments: Sequence[str], verbs: Sequence[str]) -> list[st
         return [_DEFAULT, *given]
     near = difflib.get_close_matches(first, verbs, n=1)
     guess = f"Did you mean `{near[0]}`? " if near else ""
+    told = ", ".join(verb.name for verb in all_verbs())
     raise UsageError(
         f"`{first}` is neither a verb nor a target.",
-        f"{guess}Verbs are {', '.join(verbs)}; a target is model.py, model.py:Net,"
+        f"{guess}Verbs are {told}; a target is model.py, model.py:Net,"
         " pkg.mod:factory, torchvision:resnet18, model.pte, model.pt2.",
     )
 
@@ -94,8 +94,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code and never raises (but for SystemExit's kin)."""
     try:
         with _terminated_as_interrupt():
-            names = [verb.name for verb in all_verbs()]
-            code = _run(with_default_verb(arguments, names))
+            code = _run(with_default_verb(arguments, verb_names()))
             return code if arguments else ExitCode.USAGE
     except GraphcheckError as error:
         prefix = f"{error.code}: " if isinstance(error, ModelError) and error.code else ""
