@@ -23,11 +23,11 @@ from layers_static import case_module, load_cases
 
 STEPS = 2
 RIGHT = ("match", "drift")
-_PATH = re.compile(r"/(?:[^\s():]+/)+(?=[^\s():/]+\.py)")
+_PATH = re.compile(r"/(?:[^\s():]+/)+(?=[^\s():/]+\.py)|/(?:[^\s():\"]+/)+[^\s():\"/]*\.\.\.")
 
 
-def export_case(case: dict[str, Any]) -> dict[str, Any]:
-    """Export and prove one case: the verdict, or why there is none."""
+def exported(case: dict[str, Any], *, shadow: bool = False) -> Any:
+    """The result of exporting and proving one case, or as a row why it was refused."""
     from graphcheck.errors import GraphcheckError
     from graphcheck.export.run import export_workload
     from graphcheck.export.types import ExportOptions
@@ -41,16 +41,29 @@ def export_case(case: dict[str, Any]) -> dict[str, Any]:
             steps=STEPS,
             timeout=120.0,
             reference_steps=1,
+            shadow=shadow,
             output=str(Path(folder) / "case.pte"),
         )
         try:
-            result = export_workload(workload, options)
+            return export_workload(workload, options)
         except GraphcheckError as error:
-            return {"outcome": "refused", "reason": _PATH.sub("", str(error))}
+            return {"outcome": "refused", "reason": without_paths(str(error))}
+
+
+def without_paths(text: str) -> str:
+    """Files by their names alone."""
+    return _PATH.sub("", text)
+
+
+def export_case(case: dict[str, Any]) -> dict[str, Any]:
+    """Export and prove one case: the verdict, or why there is none."""
+    result = exported(case)
+    if isinstance(result, dict):
+        return result
     verdict = result.verdict
     row: dict[str, Any] = {
         "outcome": verdict.verdict if verdict else "refused",
-        "reason": _PATH.sub("", result.failure or ""),
+        "reason": without_paths(result.failure or ""),
         "findings": sorted({f"{f.code} {f.subject}" for f in result.findings}),
     }
     if result.card:

@@ -12,47 +12,27 @@ from __future__ import annotations
 
 import argparse
 import re
-import tempfile
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from layers_batches import Rows, run_all, run_batch
-from layers_static import case_module, load_cases
-
-STEPS = 2
-_PATH = re.compile(r"/(?:[^\s():]+/)+(?=[^\s():/]+\.py)|/(?:[^\s():\"]+/)+[^\s():\"/]*\.\.\.")
+from layers_exported import RIGHT, STEPS, exported, without_paths
+from layers_static import load_cases
 
 
 def shadow_case(case: dict[str, Any]) -> dict[str, Any]:
     """Export and prove one case with shadow execution: the verdict, and what was found wrong."""
-    from graphcheck.errors import GraphcheckError
-    from graphcheck.export.run import export_workload
-    from graphcheck.export.types import ExportOptions
-    from graphcheck.workload.types import Workload
-
-    module, inputs = case_module(case)
-    workload = Workload(module=module, inputs=inputs, root_type="Case")
-    with tempfile.TemporaryDirectory() as folder:
-        options = ExportOptions(
-            target="Case",
-            steps=STEPS,
-            timeout=120.0,
-            reference_steps=1,
-            shadow=True,
-            output=str(Path(folder) / "case.pte"),
-        )
-        try:
-            result = export_workload(workload, options)
-        except GraphcheckError as error:
-            return {"outcome": "refused", "reason": _PATH.sub("", str(error))}
+    result = exported(case, shadow=True)
+    if isinstance(result, dict):
+        return result
     verdict = result.verdict
     if verdict is None:
-        return {"outcome": "refused", "reason": _PATH.sub("", result.failure or "")}
+        return {"outcome": "refused", "reason": without_paths(result.failure or "")}
     notes = [n.removeprefix("shadow execution: ") for n in verdict.notes if "NOT CHECKED" in n]
     return {
         "outcome": verdict.verdict,
-        "reason": _PATH.sub("", verdict.reason),
+        "reason": without_paths(verdict.reason),
         "instructions": verdict.shadow_instructions,
         "wrong": [
             {
@@ -68,7 +48,7 @@ def shadow_case(case: dict[str, Any]) -> dict[str, Any]:
             }
             for w in verdict.wrong
         ],
-        "unchecked": [_PATH.sub("", note) for note in notes],
+        "unchecked": [without_paths(note) for note in notes],
         "ties": [n for n in verdict.notes if n.startswith("RULE CHANGE")],
         "shadow": next((s.detail for s in verdict.stages if s.name == "shadow"), ""),
     }
@@ -143,7 +123,7 @@ def main() -> int:
     done = {
         name
         for name, row in rows.rows.items()
-        if not (options.again and (row.get("wrong") or row["outcome"] not in ("match", "drift")))
+        if not (options.again and (row.get("wrong") or row["outcome"] not in RIGHT))
     }
     names = [f"{case['group']}/{case['name']}" for case in cases]
     wanted = [

@@ -20,6 +20,7 @@ from graphcheck.validate.measure import (
     measure,
     relative,
     scale_of,
+    scales_of,
     tolerance_of,
 )
 from graphcheck.validate.oracle import EagerStep, Oracle, Tolerances
@@ -217,13 +218,13 @@ class _Judge:
         tolerances = self.latest
         self.per_step.append(tolerances or Tolerances(0.0))
         first, shares = judge_step(index, errors, tolerances or Tolerances(0.0), self.told)
-        largest = max((error.scale for name, error in errors.items() if name != LOSS), default=0.0)
+        scales = scales_of(errors, tolerances)
         for name, error in errors.items():
             absolute = tolerance_of(tolerances, name)
             if not quick and result.first_locked is None:
                 share = relative(absolute, error.scale)
                 if name != LOSS:
-                    here = relative(absolute, scale_of(error, absolute, largest))
+                    here = relative(absolute, scales[name])
                     known = result.gradient_tolerances.get(self.told(name), math.inf)
                     result.gradient_tolerances[self.told(name)] = min(known, here)
                 self.smallest[name] = min(self.smallest.get(name, math.inf), share)

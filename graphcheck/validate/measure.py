@@ -10,7 +10,16 @@ from typing import Any
 from graphcheck.validate.oracle import Tolerances
 from graphcheck.validate.types import Divergence
 
-__all__ = ["LOSS", "Error", "judge_step", "measure", "relative", "scale_of", "tolerance_of"]
+__all__ = [
+    "LOSS",
+    "Error",
+    "judge_step",
+    "measure",
+    "relative",
+    "scale_of",
+    "scales_of",
+    "tolerance_of",
+]
 
 LOSS = "loss"
 
@@ -58,12 +67,12 @@ def judge_step(
     told: Callable[[str], str],
 ) -> tuple[Divergence | None, dict[str, float]]:
     """The first error above its tolerance, and all errors relative to the largest entries."""
-    largest = max((error.scale for name, error in errors.items() if name != LOSS), default=0.0)
+    scales = scales_of(errors, tolerances)
     first: Divergence | None = None
     shares: dict[str, float] = {}
     for name, error in errors.items():
         absolute = tolerance_of(tolerances, name)
-        scale = scale_of(error, absolute, 0.0 if name == LOSS else largest)
+        scale = scales[name]
         shares[told(name)] = relative(error.absolute, scale)
         if first is None and not (error.absolute <= absolute):
             first = Divergence(
@@ -75,6 +84,15 @@ def judge_step(
                 tolerance=relative(absolute, scale),
             )
     return first, shares
+
+
+def scales_of(errors: Mapping[str, Error], tolerances: Tolerances | None) -> dict[str, float]:
+    """What each error of a step is relative to, by name."""
+    largest = max((error.scale for name, error in errors.items() if name != LOSS), default=0.0)
+    return {
+        name: scale_of(error, tolerance_of(tolerances, name), 0.0 if name == LOSS else largest)
+        for name, error in errors.items()
+    }
 
 
 def tolerance_of(tolerances: Tolerances | None, name: str) -> float:
