@@ -20,10 +20,10 @@ from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.interface import Context, all_rules, rule_by_code
 from graphcheck.rules.mitigated import mitigate
 from graphcheck.rules.types import Finding, Severity
-from graphcheck.workload.types import Workload
 
 if TYPE_CHECKING:
     from graphcheck.graph.construction import Constructions
+    from graphcheck.workload.types import Workload
 
 __all__ = ["check_workload", "failure_report", "model_finding", "run_rules", "versions"]
 

@@ -35,7 +35,7 @@ def _concerns(advisory: Advisory, graph: JointGraph) -> bool:
         return any(buffer.mutated for buffer in graph.buffers)
     if advisory.concerns == "half_parameters":
         return any(p.trainable and p.dtype in _HALF for p in graph.parameters)
-    return any(applies(advisory, call) for call in graph.calls)
+    return any(applies(advisory, alike[0]) for alike in graph.alike)
 
 
 def in_range(advisory: Advisory, version: str) -> bool | None:

@@ -89,11 +89,12 @@ class _Arguments:
     def __init__(self, method: PteMethod, computed: set[int]) -> None:
         self.values = method.values
         self.computed = computed
+        self._facts: dict[int, TensorFact] = {}
 
     def __call__(self, index: int, name: str = "") -> Any:
         value = self.values[index]
         if value.kind == "tensor":
-            return tensor_fact(value)
+            return self.tensor(index)
         if value.kind in ("tensor_list", "optional_tensor_list", "int_list"):
             return [None if item < 0 else self(item) for item in value.items]
         if value.kind in ("double_list", "bool_list"):
@@ -104,9 +105,14 @@ class _Arguments:
             return f"torch.{_DTYPE_NUMBERS.get(value.value, value.value)}"
         return value.value
 
+    def tensor(self, index: int) -> TensorFact:
+        """The facts of a tensor, of which most are read by several instructions."""
+        if index not in self._facts:
+            self._facts[index] = tensor_fact(self.values[index])
+        return self._facts[index]
+
     def outputs(self, instruction: PteInstruction) -> tuple[TensorFact, ...]:
-        tensors = (self.values[i] for i in instruction.writes)
-        return tuple(tensor_fact(value) for value in tensors if value.kind == "tensor")
+        return tuple(self.tensor(i) for i in instruction.writes if self.values[i].kind == "tensor")
 
 
 def _call(

@@ -217,13 +217,14 @@ def _undecided(
         for op in advisory.ops:
             by_op.setdefault(op, []).append(advisory)
     found: Counter[tuple[str, str]] = Counter()
-    for call in graph.calls:
+    for call, *others in graph.alike:
+        count = 1 + len(others)
         for advisory in by_op.get(call.op, ()):
             if is_undecided(advisory.when, call):
-                found[(call.op, f"{advisory.id} ({advisory.title})")] += 1
+                found[(call.op, f"{advisory.id} ({advisory.title})")] += count
         for limit in opset.limits_by_kernel.get(call.out_variant or "", ()):
             if call.arguments and is_undecided(limit.when, call):
-                found[(call.op, f"{limit.rule}, {limit.reason}")] += 1
+                found[(call.op, f"{limit.rule}, {limit.reason}")] += count
     for (op, what), count in sorted(found.items()):
         yield NotChecked(f"{op} (x{count})", f"its arguments are known at run time only: {what}")
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import enum
+from typing import TYPE_CHECKING
 
 from graphcheck.errors import ExitCode
 from graphcheck.report.types import Report
 from graphcheck.rules.types import Severity
-from graphcheck.validate.types import Verdict
+
+if TYPE_CHECKING:
+    from graphcheck.validate.types import Verdict
 
 __all__ = ["FailOn", "exit_code_of_report", "exit_code_of_verdict"]
 

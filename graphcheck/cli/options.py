@@ -14,7 +14,7 @@ from graphcheck.cli.exits import FailOn
 from graphcheck.config import Config, find_pyproject, load_config, target_folder
 from graphcheck.errors import UsageError
 from graphcheck.options import CheckOptions
-from graphcheck.report.interface import Format, all_formats, find_format
+from graphcheck.report.interface import Format, find_format, format_names
 from graphcheck.suppress import is_code_prefix
 
 __all__ = [
@@ -51,7 +51,7 @@ __all__ = [
 
 Options = TypeVar("Options", bound=CheckOptions)
 _PROGRAMS = (".pt2", ".pte")
-_FORMATS = ", ".join(entry.name for entry in all_formats())
+_FORMATS = ", ".join(format_names())
 
 TargetArgument = Annotated[
     str,

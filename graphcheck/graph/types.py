@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 __all__ = [
@@ -109,6 +110,25 @@ class OpCall:
         """Whether a wrong result here can change training: a gradient, the loss or a buffer."""
         return bool(self.gradients or self.buffers or self.reaches_loss)
 
+    @property
+    def form(self) -> Hashable:
+        """All that a kernel sees of the call: op, arguments and outputs, by their facts."""
+        arguments = tuple((name, _form(value)) for name, value in self.arguments.items())
+        outputs = tuple(map(_form, self.outputs))
+        return (
+            *(self.op, self.overload, self.out_variant, self.is_core_aten, self.backward),
+            *(arguments, outputs),
+        )
+
+
+def _form(value: Argument) -> Hashable:
+    """The value without the node that makes it; unlike `==`, this tells True from 1."""
+    if isinstance(value, TensorFact):
+        return (value.dtype, value.shape, value.stride, value.dim_order)
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_form, value))
+    return repr(value)
+
 
 @dataclass(frozen=True)
 class ParameterFact:
@@ -163,3 +183,11 @@ class JointGraph:
     """Path and type of modules in eval mode that would act differently in train mode."""
     example_facts: Mapping[str, Any] = field(default_factory=dict)
     """Facts measured on the example data, by node name (for numerics rules)."""
+
+    @cached_property
+    def alike(self) -> tuple[tuple[OpCall, ...], ...]:
+        """The calls in groups of one form: what holds for the kernel of one, holds for all."""
+        groups: dict[Hashable, list[OpCall]] = {}
+        for call in self.calls:
+            groups.setdefault(call.form, []).append(call)
+        return tuple(map(tuple, groups.values()))

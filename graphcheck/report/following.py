@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import os
 import re
+from typing import TYPE_CHECKING
 
-from graphcheck.validate.types import Verdict
+if TYPE_CHECKING:
+    from graphcheck.validate.types import Verdict
+
 
 __all__ = ["program_name", "repeated", "verdict_next_command"]
 

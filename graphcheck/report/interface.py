@@ -10,11 +10,14 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from graphcheck.report.types import Report
-from graphcheck.validate.types import Verdict
 
-__all__ = ["Format", "Look", "all_formats", "find_format"]
+if TYPE_CHECKING:
+    from graphcheck.validate.types import Verdict
+
+__all__ = ["Format", "Look", "all_formats", "find_format", "format_names"]
 
 
 @dataclass(frozen=True)
@@ -44,19 +47,26 @@ class Format:
     verdict: Callable[[Verdict, Look], str]
 
 
-def all_formats() -> tuple[Format, ...]:
-    """Every format, in order of name. Raises ValueError when two share a name."""
+def format_names() -> tuple[str, ...]:
+    """The names of the formats, which are those of their files."""
     import graphcheck.report.formats as package
 
-    formats: dict[str, Format] = {}
-    for module in pkgutil.iter_modules(package.__path__):
-        entry = importlib.import_module(f"{package.__name__}.{module.name}").FORMAT
-        if entry.name in formats:
-            raise ValueError(f"two formats have the name {entry.name}")
-        formats[entry.name] = entry
-    return tuple(formats[name] for name in sorted(formats))
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(package.__path__)))
+
+
+def all_formats() -> tuple[Format, ...]:
+    """Every format, in order of name."""
+    return tuple(map(_load, format_names()))
 
 
 def find_format(name: str) -> Format | None:
     """The format of this name, or None."""
-    return next((entry for entry in all_formats() if entry.name == name), None)
+    return _load(name) if name in format_names() else None
+
+
+def _load(name: str) -> Format:
+    module = importlib.import_module(f"graphcheck.report.formats.{name}")
+    found: Format = module.FORMAT
+    if found.name != name:
+        raise ValueError(f"the format {found.name} is in the file of {name}")
+    return found

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from graphcheck.report.ansi import wrap
 from graphcheck.report.interface import Look
 from graphcheck.report.place import shorten
-from graphcheck.validate.device_result import DeviceResult
-from graphcheck.validate.types import Verdict
+
+if TYPE_CHECKING:
+    from graphcheck.validate.device_result import DeviceResult
+    from graphcheck.validate.types import Verdict
 
 __all__ = ["device_sentence", "devices_block"]
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from graphcheck.report.ansi import wrap
 from graphcheck.report.interface import Look
 from graphcheck.report.words import counted
-from graphcheck.validate.ties.types import PoolTies, RuleEffect
-from graphcheck.validate.types import Verdict
+
+if TYPE_CHECKING:
+    from graphcheck.validate.ties.types import PoolTies, RuleEffect
+    from graphcheck.validate.types import Verdict
 
 __all__ = ["effect_sentence", "pool_sentence", "ties_block"]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from graphcheck.report.ansi import Paint, closing, wrap
 from graphcheck.report.following import verdict_next_command
@@ -20,7 +21,9 @@ from graphcheck.report.words import (
     verdict_summary,
     versions_line,
 )
-from graphcheck.validate.types import StaleOutput, Verdict, WrongInstruction
+
+if TYPE_CHECKING:
+    from graphcheck.validate.types import StaleOutput, Verdict, WrongInstruction
 
 __all__ = ["stale_sentence", "verdict_text", "wrong_details", "wrong_sentence"]
 

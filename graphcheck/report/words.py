@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from graphcheck.report.following import repeated
 from graphcheck.report.order import count_by_severity, ordered
 from graphcheck.report.types import Report
 from graphcheck.rules.types import Finding, Severity
-from graphcheck.validate.types import Divergence, Verdict
+
+if TYPE_CHECKING:
+    from graphcheck.validate.types import Divergence, Verdict
 
 __all__ = [
     "counted",

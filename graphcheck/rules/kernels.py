@@ -44,7 +44,13 @@ def supports(graph: JointGraph, opset: Opset) -> Iterator[tuple[OpCall, Support]
     """Every call with its support; computed once for all rules that ask for the same graph."""
     global _last
     if _last is None or _last[0] is not graph or _last[1] is not opset:
-        _last = (graph, opset, tuple(support(call, opset) for call in graph.calls))
+        answers = {
+            id(call): answer
+            for group in graph.alike
+            for answer in (support(group[0], opset),)
+            for call in group
+        }
+        _last = (graph, opset, tuple(answers[id(call)] for call in graph.calls))
     return iter(tuple(zip(graph.calls, _last[2], strict=True)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from graphcheck.report.following import verdict_next_command
 from graphcheck.report.interface import Format, Look
@@ -21,7 +22,9 @@ from graphcheck.report.words import (
     verdict_summary,
 )
 from graphcheck.rules.types import Severity
-from graphcheck.validate.types import Verdict
+
+if TYPE_CHECKING:
+    from graphcheck.validate.types import Verdict
 
 __all__ = ["FORMAT", "command", "report_github", "verdict_github"]
 

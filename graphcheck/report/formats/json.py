@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,7 +16,9 @@ from graphcheck.report.interface import Format, Look
 from graphcheck.report.order import count_by_severity, ordered
 from graphcheck.report.types import Report
 from graphcheck.report.words import next_command
-from graphcheck.validate.types import Verdict
+
+if TYPE_CHECKING:
+    from graphcheck.validate.types import Verdict
 
 __all__ = ["FORMAT", "report_json", "verdict_json"]
 
