@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -11,9 +12,9 @@ from graphcheck.graph.types import JointGraph, OpCall, Source, TensorFact
 _TENSOR = TensorFact("float32", (2, 3), (3, 1), (0, 1), "x")
 
 
-def _call(**changes: object) -> OpCall:
+def _call(**changes: Any) -> OpCall:
     arguments = {"self": _TENSOR, "dim": [1], "keepdim": True, "dtype": None}
-    given = {
+    given: dict[str, Any] = {
         "index": 0,
         "node": "sum_1",
         "op": "aten.sum",
