@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import faulthandler
+import gc
 import importlib
 import os
 import sys
@@ -84,6 +85,9 @@ def _known_type(error: GraphcheckError) -> str:
 
 
 if __name__ == "__main__":
+    # Capture and lowering make millions of objects that live on: fewer searches for garbage save
+    # an eighth of their time.
+    gc.set_threshold(50_000, 20, 10)
     # The module runs as `__main__`; hand over to the importable one, so that `progress` is shared.
     from graphcheck import worker
 
