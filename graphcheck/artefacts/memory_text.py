@@ -86,20 +86,15 @@ def _compared(report: MemoryReport) -> Iterator[str]:
         )
     if report.without_rewrites is not None:
         change = program.arena - report.without_rewrites
-        more = f"{byte_size(abs(change))} {'more' if change >= 0 else 'less'}"
-        yield (
-            f"without rewrites: arena {byte_size(report.without_rewrites)}; "
-            f"the rewrites take {more if change else 'no more'}"
+        more = "more" if change > 0 else "less"
+        yield f"without rewrites: arena {byte_size(report.without_rewrites)}; with them " + (
+            f"{byte_size(abs(change))} {more}" if change else "the same"
         )
     for entry in report.rewrites:
-        adds = (
-            f"adds {byte_size(entry.adds)} to the peak"
-            if entry.adds > 0
-            else "adds nothing to the peak"
-        )
+        part = f"{byte_size(entry.adds)} of the peak" if entry.adds > 0 else "no part of the peak"
         yield (
-            f"rewrite {entry.name} {adds} ({counted(entry.instructions, 'instruction')}, which "
-            f"write {byte_size(entry.written)})"
+            f"rewrite {entry.name} ({counted(entry.instructions, 'instruction')}, writing "
+            f"{byte_size(entry.written)}): what it alone makes and reads is {part}"
         )
 
 
