@@ -1,8 +1,9 @@
 """One-op graphs, many in a child process: torch is imported once a batch, a crash costs one case.
 
-Used by `layers_measure.py` and `layers_exported.py`. A case that takes its process down, or does
-not end, is an answer; the batch goes on after it. The output file holds one row a case and is
-written after each: a run that was ended goes on where it was.
+Used by `layers_measure.py`, `layers_exported.py` and `shadow_layers.py`. A case that takes its
+process down, or does not end, is an answer; the batch goes on after it. The output file holds one
+row a case (`.jsonl`: one line) and is written after each: a run that was ended goes on where it
+was.
 """
 
 from __future__ import annotations
@@ -48,36 +49,58 @@ def run_batch(measure: Measure, folder: Path, names: Sequence[str], seconds: int
 
 
 class Rows:
-    """The rows of an output file, by case."""
+    """The rows of an output file, by case; of several lines for one case the last counts."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.lock = threading.Lock()
-        self.rows: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+        self.rows: dict[str, Any] = {}
+        if path.is_file() and path.suffix == ".jsonl":
+            for line in path.read_text().splitlines():
+                row = json.loads(line)
+                self.rows[row.pop("name")] = row
+        elif path.is_file():
+            self.rows = json.loads(path.read_text())
 
     def add(self, name: str, row: dict[str, Any]) -> None:
         with self.lock:
             self.rows[name] = row
-            draft = self.path.with_suffix(".tmp")
-            draft.write_text(json.dumps(self.rows, indent=1, sort_keys=True) + "\n")
-            draft.replace(self.path)
+            if self.path.suffix == ".jsonl":
+                with self.path.open("a") as stream:
+                    stream.write(json.dumps({"name": name, **row}) + "\n")
+            else:
+                draft = self.path.with_suffix(".tmp")
+                draft.write_text(json.dumps(self.rows, indent=1, sort_keys=True) + "\n")
+                draft.replace(self.path)
             print(f"{len(self.rows):4d} {name}: {row['outcome']}", file=sys.stderr, flush=True)
 
 
 def run_all(
-    script: str, cases: Path, rows: Rows, names: Sequence[str], batch: int, jobs: int, seconds: int
+    script: str,
+    cases: Path,
+    rows: Rows,
+    names: Sequence[str],
+    batch: int,
+    jobs: int,
+    seconds: int,
+    words: Sequence[str] = (),
 ) -> None:
-    """Have `script` measure `names` (as its `--case` options), `batch` of them in a process."""
+    """Have `script` measure `names` (as its `--case` options), `batch` of them in a process.
+
+    `words` are further words of its command line.
+    """
     batches = [names[at : at + batch] for at in range(0, len(names), batch)]
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(lambda some: _batch(script, cases, rows, some, seconds), batches))
+        list(pool.map(lambda some: _batch(script, cases, rows, some, seconds, words), batches))
 
 
-def _batch(script: str, cases: Path, rows: Rows, names: Sequence[str], seconds: int) -> None:
+def _batch(
+    script: str, cases: Path, rows: Rows, names: Sequence[str], seconds: int, words: Sequence[str]
+) -> None:
     """Run `names` in child processes until each has an answer."""
     left = list(names)
     while left:
-        command = [sys.executable, script, str(cases), "--seconds", str(seconds)]
+        command = [sys.executable, script, str(cases), "--seconds", str(seconds), *words]
         for name in left:
             command += ["--case", name]
         with subprocess.Popen(

@@ -26,8 +26,10 @@ RIGHT = ("match", "drift")
 _PATH = re.compile(r"/(?:[^\s():]+/)+(?=[^\s():/]+\.py)|/(?:[^\s():\"]+/)+[^\s():\"/]*\.\.\.")
 
 
-def exported(case: dict[str, Any], *, shadow: bool = False) -> Any:
-    """The result of exporting and proving one case, or as a row why it was refused."""
+def exported(
+    case: dict[str, Any], *, shadow: bool = False, on: str = "host", timeout: float = 120.0
+) -> Any:
+    """The result of exporting and proving one case on a device, or as a row why it was refused."""
     from graphcheck.errors import GraphcheckError
     from graphcheck.export.run import export_workload
     from graphcheck.export.types import ExportOptions
@@ -39,7 +41,8 @@ def exported(case: dict[str, Any], *, shadow: bool = False) -> Any:
         options = ExportOptions(
             target="Case",
             steps=STEPS,
-            timeout=120.0,
+            on=(on,),
+            timeout=timeout,
             reference_steps=1,
             shadow=shadow,
             output=str(Path(folder) / "case.pte"),
