@@ -97,7 +97,15 @@ def cost(target: str, specs: list[str], steps: int) -> int:
     return 0
 
 
-def one(target: str, specs: list[str], steps: int, *, shadow: bool) -> int:
+def one(
+    target: str,
+    specs: list[str],
+    steps: int,
+    *,
+    shadow: bool,
+    libraries: tuple[str, ...] = (),
+    timeout: float = 600.0,
+) -> int:
     from graphcheck.export import run as export
     from graphcheck.export.types import ExportOptions
     from graphcheck.validate import run as validation
@@ -119,7 +127,12 @@ def one(target: str, specs: list[str], steps: int, *, shadow: bool) -> int:
     validation.validate_workload = timed
     with tempfile.TemporaryDirectory() as folder:
         options = ExportOptions(
-            target=target, steps=steps, shadow=shadow, output=str(Path(folder) / "model.pte")
+            target=target,
+            steps=steps,
+            shadow=shadow,
+            kernel_libraries=libraries,
+            timeout=timeout,
+            output=str(Path(folder) / "model.pte"),
         )
         result = export.export_workload(workload, options)
     verdict = result.verdict
@@ -155,11 +168,20 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--shadow", action="store_true")
     parser.add_argument("--write", action="store_true")
+    parser.add_argument("--kernel-library", action="append", default=[], help="of `one`")
+    parser.add_argument("--timeout", type=float, default=600.0, help="of `one`, seconds of a run")
     given = parser.parse_args()
     if given.what == "cost":
         return cost(given.targets[0], given.input, given.steps)
     if given.what == "one":
-        return one(given.targets[0], given.input, given.steps, shadow=given.shadow)
+        return one(
+            given.targets[0],
+            given.input,
+            given.steps,
+            shadow=given.shadow,
+            libraries=tuple(given.kernel_library),
+            timeout=given.timeout,
+        )
     files = [Path(target) for target in given.targets] or sorted(MODELS.glob("*.py"))
     return alarms(files, write=given.write)
 

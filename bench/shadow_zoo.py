@@ -1,11 +1,13 @@
 """False alarms of shadow execution over torchvision's models.
 
-    python bench/shadow_zoo.py [MODEL ...] [--steps 2] [--minutes N]
+    python bench/shadow_zoo.py [MODEL ...] [--steps 2] [--minutes N] [--kernel-library LIB]
 
 Each model is exported as by `bench/zoo.py` and proven with every instruction of its first and last
 step run again in eager, in a child process (`bench/shadow.py one`). A model that trains right must
 have no wrong instruction. Every result is a line of bench/results/shadow_zoo.jsonl; a model that
-has one is not run again, and after `--minutes` no further one is begun.
+has one is not run again, and after `--minutes` no further one is begun. Convolutions run by the
+portable kernels; `--kernel-library` runs them by others (`graphcheck patch build --fast`), and the
+row says so: then it is these kernels whose convolutions were checked, not the runtime's own.
 """
 
 from __future__ import annotations
@@ -32,11 +34,14 @@ _MODELS = (
 )
 
 
-def run(name: str, steps: int, timeout: float) -> dict[str, Any]:
+def run(name: str, steps: int, timeout: float, library: str) -> dict[str, Any]:
     """The figures of one model, or why there are none."""
     command = [sys.executable, str(HERE / "shadow.py"), "one", f"torchvision:{name}"]
     command += ["--input", f"float32[{shape_of(name)}]", "--steps", str(steps), "--shadow"]
+    command += ["--timeout", str(timeout)]
+    command += ["--kernel-library", library] if library else []
     row: dict[str, Any] = {"model": name, "input": shape_of(name), "steps": steps}
+    row["convolutions"] = "fast" if library else "portable"
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -63,20 +68,27 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
         "Made by `python bench/shadow_zoo.py`: each model as graphcheck exports it, every",
         "instruction of the first and the last step run again in eager, on the host. `CPU` is the",
         "processor time of the whole proof, peak the memory of the process with the lowering.",
+        "Convolutions: the runtime's portable kernels, or `fast`, those of `graphcheck patch build",
+        "--fast` in their place (only to save time; then the portable ones were not checked).",
         "",
         f"**{len(ran)} models, {total} instructions checked, {silent} models with none wrong.**",
         "",
-        "| model | input | program | verdict | checked | wrong | shadow | CPU | peak |",
-        "| --- | --- | --- | --- | ---: | --- | --- | ---: | ---: |",
+        "| model | input | program | convolutions | verdict | checked | wrong | shadow "
+        "| CPU | peak |",
+        "| --- | --- | --- | --- | --- | ---: | --- | --- | ---: | ---: |",
     ]
     for name in sorted(rows):
         row = rows[name]
         if "failed" in row:
             told = " ".join(row["failed"].split())[:160]
-            lines.append(f"| {name} | {row['input']} | - | not run: {told} | - | - | - | - | - |")
+            lines.append(
+                f"| {name} | {row['input']} | - | {row.get('convolutions', 'portable')} "
+                f"| not run: {told} | - | - | - | - | - |"
+            )
             continue
         lines.append(
-            f"| {name} | {row['input']} | {row['program']} | {row['verdict']} | {row['checked']} "
+            f"| {name} | {row['input']} | {row['program']} "
+            f"| {row.get('convolutions', 'portable')} | {row['verdict']} | {row['checked']} "
             f"| {'; '.join(row['wrong']) or 'none'} | {row['shadow']} | {row['prove CPU s']:.0f} s "
             f"| {row['peak MiB']} MiB |"
         )
@@ -89,12 +101,13 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--timeout", type=float, default=1800.0)
+    parser.add_argument("--kernel-library", default="", help="other convolutions, to save time")
     options = parser.parse_args()
     rows, end = read(), time.monotonic() + 60 * options.minutes
     for name in options.models or _MODELS:
         if name in rows or time.monotonic() > end:
             continue
-        rows[name] = run(name, options.steps, options.timeout)
+        rows[name] = run(name, options.steps, options.timeout, options.kernel_library)
         with _LINES.open("a") as stream:
             stream.write(json.dumps(rows[name]) + "\n")
         _TABLE.write_text(table(rows))
