@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphcheck.errors import ModelError
+from graphcheck.workload.running_forward import running_forward
 from graphcheck.workload.types import Workload
-from graphcheck.workload.user_code import Frame, calling_frame, running_user_code
+from graphcheck.workload.user_code import Frame, calling_frame
 
 __all__ = ["Cut", "Examination", "OutputFact", "Write", "examine"]
 
@@ -194,10 +195,8 @@ def examine(workload: Workload, *, gradients: bool = True) -> Examination:
         args, kwargs = _pytree.tree_map(clone, (tuple(workload.inputs), dict(workload.kwargs)))
         try:
             with (
-                running_user_code(
-                    "forward failed on the example inputs",
-                    hint="Give inputs that forward accepts; it fails in ordinary PyTorch, too.",
-                    code="GC002",
+                running_forward(
+                    hint="Give inputs that forward accepts; it fails in ordinary PyTorch, too."
                 ),
                 torch.enable_grad(),
                 _watch_writes(notes),

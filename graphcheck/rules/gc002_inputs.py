@@ -15,8 +15,8 @@ RULE = Rule(
     explanation="""\
 Tracing needs one set of example inputs, because the shapes and types of a training step are fixed
 (but for a dynamic batch) when the model is exported. Either there are none, or their number does
-not fit the arguments of `forward`, or `forward` raises an exception when it is called with them in
-ordinary eager PyTorch.
+not fit the arguments of `forward`, or their shapes or types do not fit an operator that `forward`
+calls in ordinary eager PyTorch. (Any other exception that `forward` raises is GC014.)
 
 Give one `--input` for each argument of `forward` (`float32[2,3,64,64]`, `int64[2]<10`,
 `mask=bool[2,5]`), or add `get_example_inputs()` to the file. It returns a tensor, a tuple of

@@ -47,7 +47,8 @@ def add_loss(
     if loss is None:
         tensors = tensors_of(output)
         if any(_is_loss(tensor) for tensor in tensors):
-            if len(tensors) > 1 and _is_loss(tensors[0]):
+            more = len(tensors) > 1 and _is_loss(tensors[0])
+            if more and _others_carry_gradients(loaded, inputs, kwargs):
                 guesses.append(
                     "forward returns more than the loss; gradients of the other outputs were cut "
                     "off (detached), since ExecuTorch trains on output 0 alone."
@@ -72,6 +73,13 @@ def add_loss(
     compute = composed_loss(loss, sequence=loaded.sequence)
     module = with_loss(loaded.module, inputs, list(kwargs), compute, len(targets))
     return module, targets
+
+
+def _others_carry_gradients(
+    loaded: Loaded, inputs: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> bool:
+    output = probe(loaded.module, inputs, kwargs, folder=loaded.folder, gradients=True)
+    return any(tensor.requires_grad for tensor in tensors_of(output)[1:])
 
 
 def _is_loss(tensor: Any) -> bool:

@@ -12,9 +12,9 @@ from graphcheck.workload.example_inputs import check_binding, dynamic_shapes, ex
 from graphcheck.workload.input_spec import InputSpec, parse_input
 from graphcheck.workload.losses import loss_named
 from graphcheck.workload.request import WorkloadRequest
+from graphcheck.workload.running_forward import running_forward
 from graphcheck.workload.targets.interface import Loaded, kind_of
 from graphcheck.workload.types import Workload
-from graphcheck.workload.user_code import running_user_code
 from graphcheck.workload.with_loss import PREFIX
 
 __all__ = ["from_module", "load"]
@@ -24,8 +24,8 @@ def load(request: WorkloadRequest) -> Workload:
     """Load a target.
 
     Runs the user's code, so call it in a child process. Raises UsageError for a request that
-    cannot be meant, ModelError (codes GC001, GC002, GC005, GC009, GC012) for a model that cannot
-    be used; nothing else.
+    cannot be meant, ModelError (codes GC001, GC002, GC005, GC009, GC012, GC014) for a model that
+    cannot be used; nothing else.
     """
     specs = tuple(parse_input(text) for text in request.inputs)
     if request.loss:
@@ -165,11 +165,7 @@ def _initialise_lazy(
     import torch
 
     with (
-        running_user_code(
-            "forward failed while lazy modules were initialised",
-            code="GC002",
-            folder=loaded.folder,
-        ),
+        running_forward("forward failed while lazy modules were initialised", folder=loaded.folder),
         torch.no_grad(),
     ):
         loaded.module(*inputs, **kwargs)

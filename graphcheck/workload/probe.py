@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphcheck.worker import progress
-from graphcheck.workload.user_code import running_user_code
+from graphcheck.workload.running_forward import running_forward
 
 __all__ = ["isolated_copy", "probe"]
 
@@ -29,14 +29,14 @@ def probe(
     inputs: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     *,
-    what: str = "forward failed on the example inputs",
     hint: str = "",
     folder: str = "",
+    gradients: bool = False,
 ) -> Any:
-    """What `module(*inputs, **kwargs)` returns, computed without gradients.
+    """What `module(*inputs, **kwargs)` returns, computed without gradients unless they are wanted.
 
     Parameters, buffers, example inputs and the random state stay untouched. Raises ModelError
-    GC002 with the user's line when forward fails.
+    GC002 or GC014 with the user's line when forward fails.
     """
     import torch
     from torch.utils import _pytree
@@ -51,11 +51,12 @@ def probe(
         kept = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
     args, named = _pytree.tree_map(clone, (tuple(inputs), dict(kwargs)))
     with (
-        running_user_code(what, hint=hint, code="GC002", folder=folder),
+        running_forward(hint=hint, folder=folder),
         torch.random.fork_rng(devices=[]),
-        torch.no_grad(),
+        torch.set_grad_enabled(gradients),
     ):
         output = subject(*args, **named)
-    for buffer, value in kept or ():
-        buffer.copy_(value)
+    with torch.no_grad():
+        for buffer, value in kept or ():
+            buffer.copy_(value)
     return output

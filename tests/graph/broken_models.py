@@ -187,6 +187,13 @@ class WrongShape(Base):
         return self.fc(x[:, :3]).sum()
 
 
+class Refuses(Base):
+    def forward(self, x):
+        if x.shape[1] != 4:
+            raise ValueError(f"{x.shape[1]} features, not 4")
+        return self.fc(x).sum()
+
+
 class Ctc(nn.Module):
     def __init__(self):
         super().__init__()

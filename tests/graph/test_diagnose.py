@@ -164,6 +164,13 @@ CASES = [
         "Give inputs that forward accepts; it fails in ordinary PyTorch, too.",
     ),
     (
+        "Refuses",
+        "GC014",
+        "forward raised an error of its own: ValueError: 8 features, not 4 ({}).",
+        'raise ValueError(f"{x.shape[1]} features, not 4")',
+        "The model's own code raises it, in ordinary PyTorch, too: mend it there.",
+    ),
+    (
         "NoDerivative",
         "GC011",
         "The operator _unique2 has no derivative ({}).",
@@ -291,7 +298,7 @@ def place_of_line(name: str, line: int) -> str:
 
 def test_every_code_has_a_rule_that_explains_it():
     codes = [rule.code for rule in all_rules() if rule.code.startswith("GC0")]
-    assert codes == [f"GC{number:03}" for number in range(1, 14)]
+    assert codes == [f"GC{number:03}" for number in range(1, 15)]
     for code in codes:
         rule = rule_by_code(code)
         assert rule is not None

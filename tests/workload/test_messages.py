@@ -187,6 +187,49 @@ def test_example_inputs(refused, source, request_, message, hint):
 
 
 @pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ('raise ValueError("no such mode: 3")', "ValueError: no such mode: 3"),
+        ('raise RuntimeError("sizes 3 and 4 differ")', "RuntimeError: sizes 3 and 4 differ"),
+        ("assert x is None", "AssertionError"),
+        ("return self.fd(x)", "AttributeError: 'Net' object has no attribute 'fd'"),
+        ("return self.fc(x) * [1, 2][3]", "IndexError: list index out of range"),
+        ('return {}["scale"]', "KeyError: 'scale'"),
+        ("return self.fc()", "TypeError: Linear.forward() missing 1 required positional argument:"),
+    ],
+)
+def test_an_error_of_the_models_own_is_no_matter_of_the_inputs(refused, line, told):
+    source = NET.replace("return F.cross_entropy(self.fc(x), y)", line)
+    code, message, hint = refused(source, inputs=("float32[4,6]", "int64[4]<3"))
+    assert code == "GC014"
+    assert message.startswith(f"forward raised an error of its own: {told}")
+    assert message.endswith(f" (model.py:9 `{line}`).")
+    assert hint == "The model's own code raises it, in ordinary PyTorch, too: mend it there."
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return x @ x",
+        "return self.fc(x.long())",
+        "return self.fc(x).softmax(0).long().softmax(0)",
+        "return x[9]",
+        "return x.sum(5)",
+        "return F.cross_entropy(self.fc(x), y + 7)",
+        "return nn.BatchNorm2d(6)(x)",
+        "return nn.MultiheadAttention(4, 2)(x, x, x)",
+        "batch, channels, height = x.shape",
+    ],
+)
+def test_what_does_not_fit_an_operator_of_torch_is_one(refused, line):
+    source = NET.replace("return F.cross_entropy(self.fc(x), y)", line)
+    code, message, hint = refused(source, inputs=("float32[4,6]", "int64[4]<3"))
+    assert code == "GC002"
+    assert message.startswith("forward failed on the example inputs: ")
+    assert hint == "Give inputs that Net.forward(x, y) accepts."
+
+
+@pytest.mark.parametrize(
     ("returned", "message", "hint"),
     [
         (

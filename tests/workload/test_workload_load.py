@@ -186,6 +186,21 @@ def test_other_outputs_are_detached(loaded):
     )
 
 
+def test_outputs_that_the_model_detaches_itself_are_not_told_of(loaded):
+    workload = loaded(
+        LOSS_NET.replace(
+            "return F.cross_entropy(self.fc(x), y)",
+            "z = self.fc(x); return F.cross_entropy(z, y), z.detach(), z.argmax(1)",
+        )
+    )
+    assert workload.guesses == ()
+    assert workload.prefix == ""
+    loss, scores, best = workload.module(*workload.inputs)
+    assert loss.requires_grad
+    assert not scores.requires_grad
+    assert best.shape == (4,)
+
+
 def test_a_dict_of_inputs_goes_by_name(loaded):
     workload = loaded(
         LOSS_NET.replace("example_inputs = torch.randn(4, 6), ", "example_inputs = ").replace(
