@@ -241,9 +241,13 @@ def checked_target(target: str) -> str:
 
     head, colon, tail = target.rpartition(":")
     path = Path(head if colon and Path(head).suffix == ".py" and os.sep not in tail else target)
-    if path.suffix not in (".py", *_PROGRAMS) and not os.path.isdir(path):
-        kind_of(target)
-    elif not os.path.isfile(path) and not (path.suffix in _PROGRAMS and os.path.exists(path)):
+    program = path.suffix.lower() in _PROGRAMS
+    try:
+        is_file = path.suffix == ".py" or program or kind_of(target).name == "file"
+    except UsageError as error:
+        near = _near(path)
+        raise UsageError(error.message, f"Did you mean {near}?") if near else error from None
+    if is_file and not os.path.isfile(path) and not (program and os.path.exists(path)):
         raise _no_file(path)
     return target
 
@@ -253,14 +257,26 @@ def _no_file(path: Path) -> UsageError:
         return UsageError(f"{path} is a folder, not a model file.", "Name the file in it.")
     if not os.path.isdir(path.absolute().parent):
         return UsageError(f"There is no folder {path.parent} for {path.name}.", "Check the path.")
-    others = [entry.name for entry in path.absolute().parent.glob(f"*{path.suffix}")]
-    near = difflib.get_close_matches(path.name, others, n=1)
-    hint = (
-        f"Did you mean {path.with_name(near[0])}?"
-        if near
-        else f"Looked in {path.absolute().parent}."
-    )
+    near = _near(path)
+    hint = f"Did you mean {near}?" if near else f"Looked in {path.absolute().parent}."
     return UsageError(f"There is no file {path}.", hint)
+
+
+def _near(path: Path) -> Path | None:
+    """The file with a name like this that could be meant: first of those that end the same."""
+    folder = path.absolute().parent
+    try:
+        names = [entry.name for entry in os.scandir(folder) if entry.is_file()]
+    except (OSError, ValueError):
+        return None
+    models = {name.lower(): name for name in names if name.lower().endswith((".py", *_PROGRAMS))}
+    wanted = path.name.lower()
+    alike = [name for name in models if name.endswith(path.suffix.lower())]
+    for offered in (alike, models):
+        near = difflib.get_close_matches(wanted, offered, n=1)
+        if near:
+            return path.with_name(models[near[0]])
+    return None
 
 
 def options_again(

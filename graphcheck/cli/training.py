@@ -11,7 +11,7 @@ import typer
 from graphcheck.cli.options import chosen
 from graphcheck.config import Config
 from graphcheck.errors import UsageError
-from graphcheck.runtime.devices.interface import DeviceSettings, device
+from graphcheck.runtime.devices.interface import DeviceSettings, device, devices, families
 
 __all__ = [
     "BetasOption",
@@ -145,5 +145,20 @@ def _betas(text: str) -> tuple[float, float]:
 
 def _devices(on: list[str] | None, settings: DeviceSettings) -> tuple[str, ...]:
     """Names of devices, each once; looked up here, so that a wrong one costs nothing."""
-    names = [name.strip() for text in on or ["host"] for name in text.split(",")]
-    return tuple(dict.fromkeys(device(name, settings).name for name in names))
+    asked = [name.strip() for text in on or ["host"] for name in text.split(",")]
+    runner = settings.runner
+    if runner is not None and not runner.is_file():
+        raise UsageError(
+            f"--runner {runner}: there is no such file.", "graphcheck device build makes one."
+        )
+    names = tuple(dict.fromkeys(device(name, settings).name for name in asked))
+    # Devices without an address take no settings.
+    if all(name in devices() for name in names):
+        for option, value in (("--runner", runner), ("--cores", settings.cores)):
+            if value:
+                taking = " or ".join(f"--on {f.prefix}:{f.form}" for f in families().values())
+                raise UsageError(
+                    f"{option} {value}: {' and '.join(names)} would not use it.",
+                    f"Leave it out, or name the device that it is for: {taking}.",
+                )
+    return names

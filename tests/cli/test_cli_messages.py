@@ -38,6 +38,14 @@ _CODES = "Codes look like GC301, or a prefix such as GC3; `graphcheck rule` list
         (("word",), "`word` is neither a verb nor a target.", _FORMS),
         (("modle.py",), "There is no file modle.py.", "Did you mean model.py?"),
         (("modle.py:Net",), "There is no file modle.py.", "Did you mean model.py?"),
+        (("modle.PTE",), "There is no file modle.PTE.", "Did you mean model.pte?"),
+        (("modle.pt2",), "There is no file modle.pt2.", "Did you mean model.pte?"),
+        (("validate", "./modle"), "There is no file modle.", "Did you mean model.py?"),
+        (
+            ("model.ptx",),
+            "'model.ptx' is no target that graphcheck knows.",
+            "Did you mean model.pte?",
+        ),
         ((".",), ". is a folder, not a model file.", "Name the file in it."),
         (("no/model.py",), "There is no folder no for model.py.", "Check the path."),
         (
@@ -90,8 +98,13 @@ _CODES = "Codes look like GC301, or a prefix such as GC3; `graphcheck rule` list
     ],
 )
 def test_wrong_usage(
-    command: Callable[..., Any], arguments: tuple[str, ...], message: str, following: str | None
+    command: Callable[..., Any],
+    folder: Path,
+    arguments: tuple[str, ...],
+    message: str,
+    following: str | None,
 ) -> None:
+    (folder / "model.pte").touch()
     ended = command(*arguments)
     assert ended.code == 2
     first, *rest = ended.err.splitlines()

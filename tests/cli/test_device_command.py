@@ -66,8 +66,23 @@ def test_what_is_asked_for(command, api):
     [
         (
             ("--on", "moon"),
-            "no such device: 'moon' (there are: host, qemu-aarch64, adb:SERIAL, "
-            "ssh:user@host[:port])",
+            "graphcheck: error: no such device: 'moon'\nnext: There are host, qemu-aarch64, "
+            "adb:SERIAL, ssh:user@host[:port]; graphcheck device list says what each needs.\n",
+        ),
+        (("--on", "hots"), "\nnext: Did you mean host? There are host, qemu-aarch64, "),
+        (
+            ("--runner", "nosuch"),
+            "graphcheck: error: --runner nosuch: there is no such file.\n"
+            "next: graphcheck device build makes one.\n",
+        ),
+        (
+            ("--runner", "model.py"),
+            "graphcheck: error: --runner model.py: host would not use it.\nnext: Leave it out, or "
+            "name the device that it is for: --on adb:SERIAL or --on ssh:user@host[:port].\n",
+        ),
+        (
+            ("--on", "host,qemu-aarch64", "--cores", "4-7"),
+            "graphcheck: error: --cores 4-7: host and qemu-aarch64 would not use it.\n",
         ),
         (("--on", "ssh:-oProxyCommand=x"), "ssh:-oProxyCommand=x: this is no address of a board"),
         (("--on", "ssh:a", "--cores", "x"), "--cores x: these are no cores."),

@@ -272,4 +272,5 @@ def test_devices_are_found_by_name():
     assert all(entry.summary for entry in devices().values())
     with pytest.raises(UsageError) as caught:
         device("toaster")
-    assert caught.value.message.startswith("no such device: 'toaster' (there are: ")
+    assert caught.value.message == "no such device: 'toaster'"
+    assert caught.value.hint.startswith("There are host, ")

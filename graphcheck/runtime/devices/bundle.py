@@ -39,7 +39,9 @@ def bundle_for(machine: str) -> Bundle:
 def given_bundle(runner: Path) -> Bundle:
     """A runner that the user built. Raises UsageError if it is no program."""
     if not runner.is_file():
-        raise UsageError(f"--runner {runner}: there is no such file.")
+        raise UsageError(
+            f"--runner {runner}: there is no such file.", "graphcheck device build makes one."
+        )
     if not elf_machine(runner):
         raise UsageError(
             f"--runner {runner} is no program (no ELF file).", "graphcheck device build makes one."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator
@@ -112,4 +113,9 @@ def device(name: str, settings: DeviceSettings | None = None) -> Device:
     if colon and prefix in kinds:
         return kinds[prefix].open(address, settings or DeviceSettings())
     forms = [*known, *(f"{prefix}:{family.form}" for prefix, family in kinds.items())]
-    raise UsageError(f"no such device: {name!r} (there are: {', '.join(forms)})")
+    near = difflib.get_close_matches(name, known, n=1)
+    guess = f"Did you mean {near[0]}? " if near else ""
+    raise UsageError(
+        f"no such device: {name!r}",
+        f"{guess}There are {', '.join(forms)}; graphcheck device list says what each needs.",
+    )
