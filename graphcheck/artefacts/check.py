@@ -21,7 +21,7 @@ from graphcheck.graph.pte_types import PteMethod, PteProgram
 from graphcheck.graph.signatures import signature_of
 from graphcheck.graph.types import JointGraph, Source
 from graphcheck.opset.conditions import is_undecided
-from graphcheck.opset.load import load, with_libraries, with_stamps
+from graphcheck.opset.load import load, other_release, with_libraries, with_stamps
 from graphcheck.opset.registry import shipped
 from graphcheck.opset.types import Opset
 from graphcheck.options import CheckOptions
@@ -65,8 +65,9 @@ def check_program(options: CheckOptions) -> Report:
     found = (*run_rules(graph, context), *_metadata_findings(program, artefact))
     kept, suppressed, unused = apply(found, {}, config_of(options))
     kernels = {call.node: call.out_variant or "" for call in graph.calls}
+    release = other_release(opset)
     findings = tuple(
-        with_library(_with_instructions(finding), kernels) for finding in deduplicate(kept)
+        with_library(_with_instructions(finding), kernels, release) for finding in deduplicate(kept)
     )
     if any(finding.nodes for finding in findings):
         guesses = (*guesses, _NO_MODULES)
@@ -81,7 +82,7 @@ def check_program(options: CheckOptions) -> Report:
         ops=len(graph.calls),
         backward_ops=sum(call.backward for call in graph.calls),
         parameters=len(graph.parameters),
-        next_command=_next(options.target, findings),
+        next_command=_next(options.target, findings, release),
         artefact=artefact,
     )
 
@@ -229,9 +230,9 @@ def _undecided(
         yield NotChecked(f"{op} (x{count})", f"its arguments are known at run time only: {what}")
 
 
-def _next(target: str, findings: Sequence[Finding]) -> str:
+def _next(target: str, findings: Sequence[Finding], release: str) -> str:
     """A program cannot be mended, but given kernels; its model can."""
-    command = build_command(findings)
+    command = build_command(findings, release)
     if command:
         return command
     if any(finding.severity is not Severity.NOTE for finding in findings):

@@ -18,6 +18,7 @@ __all__ = [
     "extend",
     "installed_version",
     "load",
+    "other_release",
     "with_libraries",
     "with_stamps",
 ]
@@ -103,10 +104,7 @@ def elsewhere(opset: Opset) -> str:
     What is known of a release without running it: its kernels, and the limits and faults that were
     measured on it when graphcheck's data were made.
     """
-    try:
-        installed = public_version(installed_version())
-    except DeviceError:
-        installed = ""
+    installed = _installed_release()
     if installed == opset.version and not opset.portable:
         return ""
     limits = {limit.id: limit.measured for limit in opset.limits}
@@ -116,6 +114,18 @@ def elsewhere(opset: Opset) -> str:
         f"the installed runtime {here}, where probes and graphcheck validate run; {told}, and what "
         "it alone refuses or gets wrong is not known"
     )
+
+
+def other_release(opset: Opset) -> str:
+    """The version of the opset's runtime, "" where the installed one has it."""
+    return "" if opset.version == _installed_release() else opset.version
+
+
+def _installed_release() -> str:
+    try:
+        return public_version(installed_version())
+    except DeviceError:
+        return ""
 
 
 def _from_file(path: Path) -> Opset:

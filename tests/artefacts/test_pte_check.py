@@ -117,6 +117,27 @@ def test_a_kernel_of_the_library_is_named(report):
     assert report("faulty.pte").next_command == "graphcheck export MODEL.py -o faulty.pte"
 
 
+def test_a_library_for_another_release_names_its_tree(report):
+    found = report("faulty.pte", ignore=("GC501",), opset="executorch==1.3.1")
+    (missing,) = [finding for finding in found.findings if finding.code == "GC101"]
+    mend = missing.mends[-1]
+    assert mend.description == (
+        "a library with this kernel, built against the sources or an install of executorch 1.3.1, "
+        "which --kernel-library kernels/libgraphcheck_kernels.so names then"
+    )
+    command = (
+        "graphcheck patch build --op avg_pool2d_backward --target DIR_OF_EXECUTORCH_1.3.1 "
+        "-o kernels"
+    )
+    assert (mend.command, found.next_command) == (command, command)
+
+
+def test_a_library_for_another_build_of_the_installed_release_names_none(report):
+    found = report("faulty.pte", ignore=("GC501",), opset="executorch==1.5.1:portable")
+    assert "--target" not in found.next_command
+    assert found.next_command.startswith("graphcheck patch build ")
+
+
 def test_a_kernel_that_no_library_of_graphcheck_has_is_not_promised():
     missing = Finding("GC101", Severity.ERROR, "op", "has no kernel", nodes=("forward:3",))
     ours = with_library(missing, {"forward:3": "graphcheck::batch_norm_training.out"})
