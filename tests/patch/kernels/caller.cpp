@@ -173,11 +173,11 @@ OpFunction find(const char* op, const std::vector<EValue*>& stack, bool fallback
 extern "C" {
 
 // Calls `op` with `count` values, the last `outs` of them outputs; with `fallback` the kernel for
-// all arguments, otherwise the one that the runtime would choose. Runs it `repeats` times and
-// writes the best time in seconds. Returns the runtime's error code, -1 if there is no kernel.
+// all arguments, otherwise the one that the runtime would choose. Runs it `repeats` times, each
+// after clearing the outputs if `clear` says so, and writes the best time in seconds. Returns the runtime's error code, -1 if there is no kernel.
 // Shapes of outputs are written back.
 int32_t call_kernel(const char* op, Argument* arguments, int32_t count, int32_t outs,
-                    int32_t fallback, int32_t repeats, double* seconds) {
+                    int32_t fallback, int32_t repeats, int32_t clear, double* seconds) {
   Call call;
   std::vector<EValue*> stack;
   for (int i = 0; i < count; ++i) {
@@ -203,6 +203,10 @@ int32_t call_kernel(const char* op, Argument* arguments, int32_t count, int32_t 
     Temporary temporary;
     KernelRuntimeContext context(nullptr, &temporary);
     const auto start = std::chrono::steady_clock::now();
+    for (int k = count - outs; clear != 0 && k < count; ++k) {
+      const Tensor& out = call.values[k].toTensor();
+      std::memset(out.mutable_data_ptr(), 0, out.nbytes());
+    }
     function(context, {stack.data(), stack.size()});
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
     if (seconds != nullptr && (i == 0 || taken.count() < *seconds)) *seconds = taken.count();

@@ -69,10 +69,12 @@ class Kernels:
         *,
         fallback: bool = False,
         repeats: int = 1,
+        clear: bool = False,
     ) -> Done:
         """Run the kernel that the runtime would choose, or (`fallback`) the one for all arguments.
 
-        `outputs` are what its output memory holds before. Raises AssertionError when the child
+        `outputs` are what its output memory holds before; `clear` makes that zeros as part of each
+        run. Raises AssertionError when the child
         dies, with what it said.
         """
         request = {
@@ -81,6 +83,7 @@ class Kernels:
             "outputs": [_encoded(value) for value in outputs],
             "fallback": fallback,
             "repeats": repeats,
+            "clear": clear,
         }
         told = self._ask(request)
         found = []

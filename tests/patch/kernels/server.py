@@ -93,6 +93,7 @@ def main() -> None:
             count,
             int(request["fallback"]),
             request["repeats"],
+            int(request["clear"]),
             ctypes.byref(seconds),
         )
         told = {
