@@ -234,9 +234,9 @@ def main() -> None:
             f"Made by `python bench/kernels.py --write` ({versions}; best of {ROUNDS} alternating "
             "rounds on a shared machine).\n\n"
             "## Against the kernels they replace\n\n"
-            "Below 1 ours is faster. The stock kernel of max pooling's gradient adds to memory that "
-            "nobody\ncleared, which is its fault; the last column is against the same kernel after "
-            "a `memset` of its\noutput, which is the whole task.\n\n"
+            "Below 1 ours is faster. The stock kernel of max pooling's gradient adds to memory "
+            "that nobody\ncleared, which is its fault; the last column is against the same kernel "
+            "after a `memset` of its\noutput, which is the whole task.\n\n"
             + "\n".join(first)
             + "\n\n## Fast convolutions (`graphcheck patch build --fast`)\n\n"
             "ResNet-18's layers in float32. `stock / ours` is how many times faster ours is.\n\n"

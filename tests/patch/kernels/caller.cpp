@@ -174,8 +174,8 @@ extern "C" {
 
 // Calls `op` with `count` values, the last `outs` of them outputs; with `fallback` the kernel for
 // all arguments, otherwise the one that the runtime would choose. Runs it `repeats` times, each
-// after clearing the outputs if `clear` says so, and writes the best time in seconds. Returns the runtime's error code, -1 if there is no kernel.
-// Shapes of outputs are written back.
+// after clearing the outputs if `clear` says so, and writes the best time in seconds. Returns the
+// runtime's error code, -1 if there is no kernel. Shapes of outputs are written back.
 int32_t call_kernel(const char* op, Argument* arguments, int32_t count, int32_t outs,
                     int32_t fallback, int32_t repeats, int32_t clear, double* seconds) {
   Call call;
