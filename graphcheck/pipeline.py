@@ -77,10 +77,11 @@ def _next_command(target: str, findings: Iterable[Finding], *, joint: bool = Fal
     swaps = [next((m.name for m in gap.mends if m.kind == "swap"), "") for gap in gaps]
     if gaps and (joint or not all(swaps)):
         return explain_command(gaps[0 if joint else swaps.index("")])
-    frozen = dict.fromkeys(f.module for f in bad if f.code == "GC503" and f.module)
+    freezing = (m.command for f in bad for m in f.mends if f.code == "GC503")
+    frozen = dict.fromkeys(shlex.split(command)[-1] for command in freezing if command)
     mendable = any(m.exact and m.kind in ("rewrite", "layout") for f in bad for m in f.mends)
     if mendable or frozen or gaps:
-        more = "".join(f" --freeze {shlex.quote(module)}" for module in frozen)
+        more = "".join(f" --freeze {shlex.quote(name)}" for name in frozen)
         more += "".join(f" --swap {name}" for name in dict.fromkeys(swaps))
         more += " --no-validate" * joint
         return f"graphcheck export {target} -o {program_name(target)}{more}"

@@ -18,6 +18,7 @@ _SWAP = Mend("swap", "other", "w", False)
 GAP = Finding("GC103", Severity.ERROR, "aten.det", "is not core", mends=(_BY_HAND,))
 SWAPPED = Finding("GC101", Severity.ERROR, "aten.x", "is wrong", mends=(_SWAP, _BY_HAND))
 EXACT = {"name": "n", "description": "d", "exact": True}
+FREEZE = "graphcheck export --freeze"
 
 
 @pytest.mark.parametrize(
@@ -29,8 +30,11 @@ EXACT = {"name": "n", "description": "d", "exact": True}
         ([_finding("GC101")], "graphcheck export net.py -o net.pte"),
         ([_finding("GC205", kind="layout", **EXACT)], "graphcheck export net.py -o net.pte"),
         (
-            [_finding("GC503", module="spare", kind="edit", **EXACT)],
-            "graphcheck export net.py -o net.pte --freeze spare",
+            [
+                _finding("GC503", module=m, kind="edit", **EXACT, command=f"{FREEZE} {name}")
+                for m, name in (("spare", "spare"), ("forward", "scale"), ("a", "'a b'"))
+            ],
+            "graphcheck export net.py -o net.pte --freeze spare --freeze scale --freeze 'a b'",
         ),
         ([_finding("GC101"), GAP], "graphcheck rule GC103"),
         ([GAP], "graphcheck rule GC103"),

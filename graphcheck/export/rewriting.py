@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from graphcheck.errors import ModelError
 from graphcheck.export.types import RewriteRecord
 from graphcheck.graph.capture import describe
+from graphcheck.graph.freezing import freeze_patterns
 from graphcheck.graph.provenance import clean_module_path
 from graphcheck.graph.trace import Traced, trace_joint
 from graphcheck.graph.types import JointGraph
@@ -55,8 +56,8 @@ def rewrite(
     """
     if state.traced.no_gradient:
         clean = [clean_module_path(name, workload.prefix) for name in state.traced.no_gradient]
-        modules = dict.fromkeys(name.rpartition(".")[0] or name for name in clean)
-        freeze = " ".join(f"--freeze {module}" for module in modules)
+        trainable = [p.name for p in state.graph.parameters if p.trainable]
+        freeze = " ".join(f"--freeze {name}" for name in freeze_patterns(clean, trainable))
         raise ModelError(
             f"the loss does not depend on {', '.join(clean)}",
             f"freeze what does not train: {freeze}",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
+from graphcheck.graph.freezing import freeze_patterns
 from graphcheck.graph.types import JointGraph, Source
 from graphcheck.rules.interface import Context, Rule
 from graphcheck.rules.types import Finding, Mend, Severity
@@ -12,39 +14,53 @@ from graphcheck.rules.types import Finding, Mend, Severity
 __all__ = ["RULE"]
 
 
+_SHOWN = 6
+
+
 def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
-    missing = [p for p in graph.parameters if p.trainable and not p.has_gradient]
-    names = ", ".join(p.name for p in missing[:6])
-    if len(missing) > 6:
-        names += f" and {len(missing) - 6} more"
-    for module in dict.fromkeys(p.module for p in missing):
-        own = [p for p in missing if p.module == module]
-        cut, by = next(((p.cut, p.cut_by) for p in own if p.cut), (None, ""))
-        source = replace(cut, module=module) if cut else Source(module=module)
-        yield Finding(
-            code=RULE.code,
-            severity=Severity.ERROR,
-            subject="parameter without gradient",
-            message=(
-                f"the loss does not depend on {names}; the joint export stops with an assertion "
-                "that names no parameter" + (f"; {by} cuts {module} off on this line" if by else "")
-            ),
-            source=source,
-            module=module,
-            modules=(module,),
-            count=len(own),
-            evidence=(f"trainable without gradient: {', '.join(p.name for p in own)}",),
-            mends=(
-                Mend(
-                    "edit",
-                    "freeze",
-                    f"freeze {module}, or use it in forward, or remove it",
-                    True,
-                    f"graphcheck export --freeze '{module}'",
+    trainable = [p.name for p in graph.parameters if p.trainable]
+    by_cut: dict[tuple[str, Source | None], dict[str, str]] = {}
+    for p in graph.parameters:
+        if p.trainable and not p.has_gradient:
+            by_cut.setdefault((p.cut_by, p.cut), {})[p.name] = p.module
+    for (by, cut), modules in by_cut.items():
+        for pattern, names in freeze_patterns(modules, trainable).items():
+            module = modules.get(pattern, pattern)
+            source = replace(cut, module=module) if cut else Source(module=module)
+            told = f"; {by} cuts {pattern} off on this line" if cut else ""
+            yield Finding(
+                code=RULE.code,
+                severity=Severity.ERROR,
+                subject="parameter without gradient",
+                message=(
+                    f"the loss does not depend on {_listed(names)}; the joint export stops with an "
+                    f"assertion that names no parameter{told}"
                 ),
-            ),
-            gradients=tuple(p.name for p in own),
-        )
+                source=source,
+                module=module,
+                modules=(module,),
+                count=len(names),
+                evidence=(
+                    (f"trainable without gradient: {', '.join(names)}",)
+                    if len(names) > _SHOWN
+                    else ()
+                ),
+                mends=(
+                    Mend(
+                        "edit",
+                        "freeze",
+                        f"freeze {pattern}, or use it in forward, or remove it",
+                        True,
+                        f"graphcheck export --freeze {shlex.quote(pattern)}",
+                    ),
+                ),
+                gradients=tuple(names),
+            )
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 RULE = Rule(

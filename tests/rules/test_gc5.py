@@ -98,25 +98,64 @@ def test_mutated_buffers_are_silent_where_the_probe_measured_right() -> None:
     )
 
 
-def test_parameter_without_gradient_names_every_parameter() -> None:
-    parameters = tuple(
-        ParameterFact(f"spare.{name}", "float32", (2,), True, False, module="spare")
-        for name in ("weight", "bias")
-    )
-    (found,) = check(gc503_parameter_without_gradient.RULE, graph(parameters=parameters))
-    assert found.subject == "parameter without gradient"
-    assert found.module == "spare"
-    assert "spare.weight, spare.bias" in found.message
+def parameter(name: str, *, trained: bool, line: int = 0) -> ParameterFact:
+    cut = Source(module="forward", file="m.py", line=line, code="h = h.detach()") if line else None
+    by = "detach()" if line else ""
+    module = name.rpartition(".")[0] or "forward"
+    return ParameterFact(name, "float32", (2,), True, trained, module=module, cut_by=by, cut=cut)
 
 
-def test_what_cuts_a_parameter_off_is_named_on_its_line() -> None:
-    cut = Source(module="forward", file="m.py", line=9, code="h = h.detach()")
-    parameter = ParameterFact(
-        "a.weight", "float32", (2,), True, False, module="a", cut_by="detach()", cut=cut
+def lost(*parameters: ParameterFact) -> list[Finding]:
+    """Findings as they are told: merged where they say the same."""
+    rule = gc503_parameter_without_gradient.RULE
+    return list(deduplicate(check(rule, graph(parameters=parameters))))
+
+
+def test_parameters_without_gradient_are_one_finding_for_the_module_that_has_none() -> None:
+    names = [f"spare.{layer}.{kind}" for layer in (0, 1) for kind in ("weight", "bias")]
+    spare = [parameter(name, trained=False) for name in names]
+    (found,) = lost(parameter("fc.weight", trained=True), *spare)
+    assert (found.subject, found.module, found.count) == ("parameter without gradient", "spare", 4)
+    assert found.message == (
+        "the loss does not depend on spare.0.weight, spare.0.bias, spare.1.weight, spare.1.bias; "
+        "the joint export stops with an assertion that names no parameter"
     )
-    (finding,) = check(gc503_parameter_without_gradient.RULE, graph(parameters=(parameter,)))
-    assert (finding.source.module, finding.source.file, finding.source.line) == ("a", "m.py", 9)
-    assert finding.message.endswith("names no parameter; detach() cuts a off on this line")
+    assert found.evidence == ()
+    assert [mend.command for mend in found.mends] == ["graphcheck export --freeze spare"]
+
+
+def test_many_of_them_are_listed_whole_as_evidence() -> None:
+    (found,) = lost(*(parameter(f"spare.{i}.weight", trained=False) for i in range(8)))
+    assert "spare.5.weight and 2 more; " in found.message
+    assert found.evidence[0].endswith("spare.6.weight, spare.7.weight")
+
+
+def test_nothing_that_trains_is_frozen_with_them() -> None:
+    """A module with a parameter that trains is not named: its other parameters are."""
+    found = lost(
+        parameter("scale", trained=False),
+        parameter("block.gain", trained=False),
+        parameter("block.conv.weight", trained=True),
+    )
+    assert [(f.module, f.mends[0].command) for f in found] == [
+        ("forward", "graphcheck export --freeze scale"),
+        ("block", "graphcheck export --freeze block.gain"),
+    ]
+
+
+def test_what_cuts_parameters_off_is_named_on_its_line() -> None:
+    """Each cut tells of what it cuts off alone."""
+    first, second = lost(
+        *(parameter(f"a.{kind}", trained=False, line=9) for kind in ("weight", "bias")),
+        parameter("b.weight", trained=False, line=11),
+        parameter("c.weight", trained=True),
+    )
+    assert (first.source.module, first.source.file, first.source.line) == ("a", "m.py", 9)
+    assert first.message == (
+        "the loss does not depend on a.weight, a.bias; the joint export stops with an assertion "
+        "that names no parameter; detach() cuts a off on this line"
+    )
+    assert (second.source.line, second.gradients) == (11, ("b.weight",))
 
 
 def test_tied_weights_name_both() -> None:
