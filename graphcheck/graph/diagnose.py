@@ -14,6 +14,9 @@ from graphcheck.errors import ModelError
 from graphcheck.graph.examine import Examination, examine
 from graphcheck.graph.examined import at, problems_seen
 from graphcheck.graph.precheck import Problem, precheck
+from graphcheck.graph.provenance import Provenance
+from graphcheck.graph.trace import SideEffect
+from graphcheck.graph.types import Source
 from graphcheck.process import WorkerFailure
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import (
@@ -21,6 +24,7 @@ from graphcheck.workload.user_code import (
     describe_exception,
     frame_among,
     is_out_of_memory,
+    shown_path,
     user_frame,
 )
 
@@ -49,7 +53,7 @@ def diagnose_export(error: BaseException, workload: Workload) -> Problem:
         what = f"{workload.root_type} runs in eager PyTorch but cannot be exported"
         decoded = Problem(
             "GC003",
-            f"{what}: {describe_exception(error)}{at(_frame(error))}.",
+            f"{what}: {_own_words(error)}{at(_frame(error))}.",
             "Replace the named operation by tensor operations, or move it out of forward.",
             frame=_frame(error),
         )
@@ -154,8 +158,6 @@ def _frame(error: BaseException) -> Frame | None:
         return frame
     import linecache
 
-    from graphcheck.workload.user_code import shown_path
-
     last = found[-1]
     line = int(last["line"])
     code = " ".join(linecache.getline(last["file"], line).split())
@@ -256,6 +258,8 @@ def _first_line(text: str) -> str:
 
 
 def _decode_joint(error: BaseException, workload: Workload, exported: Any) -> Problem:
+    if isinstance(error, SideEffect):
+        return _side_effect(error, workload, exported)
     text = str(error)
     missing = re.search(r"derivative for '?(?:aten::)?(\w+)'? is not implemented", text)
     if missing:
@@ -275,18 +279,57 @@ def _decode_joint(error: BaseException, workload: Workload, exported: Any) -> Pr
     return Problem(
         "GC011",
         f"The backward graph of {workload.root_type} could not be captured: "
-        f"{describe_exception(error)}{at(_frame(error))}.",
+        f"{_own_words(error)}{at(_frame(error))}.",
         "The forward graph is fine. Cut the model in halves to find the operation, or detach it "
         "if it needs no gradient.",
         frame=_frame(error),
     )
 
 
+def _side_effect(error: SideEffect, workload: Workload, exported: Any) -> Problem:
+    import torch
+
+    provenance = Provenance(exported, workload.prefix, workload.root_type)
+    node = next((node for node in exported.graph.nodes if node.name == error.exported), None)
+    source = Source() if node is None else provenance.of_exported(node)
+    frame = None
+    if source.line:
+        frame = Frame(shown_path(source.file), source.line, source.code, source.function)
+    op = error.effect if node is None else str(node.target)
+    op = op.rpartition(".")[0]
+    name = op.removeprefix("aten.linalg_")
+    checks = "_linalg_check_errors" in error.effect
+    why = "checks its result for errors" if checks else "has a side effect"
+    if checks and hasattr(torch.linalg, f"{name}_ex"):
+        hint = (
+            f"torch.linalg.{name}_ex computes the same without that check and can be traced, but "
+            "the runtime has no kernel for it: compute this outside of the model, or give a kernel "
+            "of your own with --kernel-library."
+        )
+    else:
+        hint = "Compute this outside of the model, or with other operators."
+    return Problem(
+        "GC011",
+        f"torch's joint export cannot trace the backward pass of {op}, since it {why} "
+        f"({error.effect}){at(frame)}.",
+        hint,
+        module=source.module,
+        frame=frame,
+    )
+
+
+_INTERNAL = re.compile(r" (?:While executing %|Original traceback:|Use tlparse |from user code:)")
+
+
+def _own_words(error: BaseException) -> str:
+    """What torch says of an error, without what it tells of its own graphs."""
+    told = _INTERNAL.split(describe_exception(error))[0]
+    return told.rstrip(" .!")
+
+
 def _frame_of_op(exported: Any, name: str) -> Frame | None:
     """The user's line of the first call of an operator in the exported program."""
     import linecache
-
-    from graphcheck.workload.user_code import shown_path
 
     for node in getattr(getattr(exported, "graph", None), "nodes", ()):
         if node.op != "call_function" or name.strip("_") not in str(node.target):

@@ -23,6 +23,7 @@ from graphcheck.workload.types import Workload
 __all__ = [
     "MARK",
     "NEAR",
+    "SideEffect",
     "Traced",
     "as_joint",
     "export",
@@ -35,6 +36,18 @@ MARK = "graphcheck"
 """Key in `node.meta["custom"]` that holds the name of the exported node."""
 NEAR = "graphcheck_near"
 """Key beside it that holds the module as far as it can be told, where the node tells none."""
+
+
+class SideEffect(Exception):
+    """An operator with a side effect, which a joint export has no order for.
+
+    `effect` is the overload that has it, `exported` the name of the exported node it comes from.
+    """
+
+    def __init__(self, effect: str, exported: str) -> None:
+        super().__init__(f"{effect} has a side effect")
+        self.effect = effect
+        self.exported = exported
 
 
 @dataclass
@@ -97,7 +110,8 @@ def _every_frame_kept() -> Iterator[None]:
 def trace_joint(exported: Any, *, strict: bool) -> Traced:
     """The joint graph of an exported program whose output 0 is the loss.
 
-    Raises whatever torch raises when the loss is no scalar or nothing is differentiable.
+    Raises whatever torch raises when the loss is no scalar or nothing is differentiable, SideEffect
+    where the graph has an operator with one.
     """
     from torch.export.experimental import _export_forward_backward
 
@@ -178,6 +192,7 @@ def provenance_kept() -> Iterator[set[int]]:
         graph_module, *rest = original(*args, **kwargs)
         if not kwargs.get("trace_joint"):
             return (graph_module, *rest)
+        _refuse_side_effects(graph_module)
 
         def run(primals: Any, tangents: Any) -> Any:
             with torch.fx.traceback.preserve_node_meta():
@@ -196,3 +211,16 @@ def provenance_kept() -> Iterator[set[int]]:
         yield holes
     finally:
         aot._aot_export_function = original
+
+
+def _refuse_side_effects(joint: Any) -> None:
+    """Raise SideEffect where the graph takes tokens that keep side effects in order.
+
+    torch 2.14 calls the graph without them, and then fails on a number of arguments.
+    """
+    import torch
+
+    for node in joint.graph.nodes:
+        if node.op == "call_function" and node.target is torch.ops.higher_order.with_effects:
+            effect = str(node.args[1])
+            raise SideEffect(effect, (node.meta.get("custom") or {}).get(MARK, ""))

@@ -210,6 +210,16 @@ class NoDerivative(Base):
         return torch.unique(self.fc(x)).sum()
 
 
+class Inverse(Base):
+    def forward(self, x):
+        return torch.linalg.inv(self.fc(x) @ x.mT).sum()
+
+
+class Power(Base):
+    def forward(self, x):
+        return torch.linalg.matrix_power(self.fc(x) @ x.mT, -2).sum()
+
+
 class FixedBatch(Base):
     def forward(self, x):
         return (self.fc(x) + torch.zeros(4, 1)).sum()

@@ -8,7 +8,12 @@ from diagnosing import HERE, X, failure, place, workload
 
 from graphcheck.errors import ModelError
 from graphcheck.graph.capture import trace
-from graphcheck.graph.diagnose import diagnose_export, diagnose_worker, precheck
+from graphcheck.graph.diagnose import (
+    diagnose_export,
+    diagnose_joint,
+    diagnose_worker,
+    precheck,
+)
 from graphcheck.process import WorkerFailure
 from graphcheck.rules.interface import all_rules, rule_by_code
 
@@ -178,6 +183,24 @@ CASES = [
         "Replace it, or detach its input if no gradient has to flow through it.",
     ),
     (
+        "Inverse",
+        "GC011",
+        "torch's joint export cannot trace the backward pass of aten.linalg_inv, since it checks "
+        "its result for errors (aten._linalg_check_errors.default) ({}).",
+        "return torch.linalg.inv(self.fc(x) @ x.mT).sum()",
+        "torch.linalg.inv_ex computes the same without that check and can be traced, but the "
+        "runtime has no kernel for it: compute this outside of the model, or give a kernel of your "
+        "own with --kernel-library.",
+    ),
+    (
+        "Power",
+        "GC011",
+        "torch's joint export cannot trace the backward pass of aten.linalg_matrix_power, since it "
+        "checks its result for errors (aten._linalg_check_errors.default) ({}).",
+        "return torch.linalg.matrix_power(self.fc(x) @ x.mT, -2).sum()",
+        "Compute this outside of the model, or with other operators.",
+    ),
+    (
         "Scripted",
         "GC003",
         "Scripted runs in eager PyTorch but cannot be exported: TypeError: Linear.forward() takes "
@@ -244,6 +267,17 @@ def test_inputs_that_are_no_tensors(value, message):
     with pytest.raises(ModelError) as caught:
         trace(subject)
     assert (caught.value.code, caught.value.message) == ("GC009", message)
+
+
+def test_torchs_words_on_its_own_graphs_are_left_out():
+    error = RuntimeError(
+        "No tensor!\n\nWhile executing %mul : [num_users=1]\nUse tlparse to see it"
+    )
+    found = diagnose_joint(error, workload("Healthy"), None)
+    assert (found.code, found.message) == (
+        "GC011",
+        "The backward graph of Healthy could not be captured: RuntimeError: No tensor.",
+    )
 
 
 def test_out_of_memory():
