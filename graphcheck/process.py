@@ -34,10 +34,13 @@ __all__ = [
     "describe_exit",
     "run_command",
     "run_worker",
+    "worker_environment",
 ]
 
 T = TypeVar("T")
 _KEPT_OUTPUT = 200_000
+_SPINS = "5000"
+"""Some ten microseconds: as fast as more on a machine of one's own, and short enough on others."""
 WHERE_SIGNAL = signal.SIGUSR1
 """Makes a worker write on its reply pipe where it is."""
 _WHERE_SECONDS = 2.0
@@ -148,6 +151,19 @@ def run_command(
     return CommandResult(code, text, time.monotonic() - start)
 
 
+def worker_environment() -> dict[str, str]:
+    """The environment of a worker: the user's, with OpenMP told not to wait in a loop for long.
+
+    By default GNU's OpenMP spins for milliseconds at the end of every op; where other processes
+    want the cores, that slows eager PyTorch down many times (bench/busy_machine.py). What the user
+    set himself stays.
+    """
+    environment = dict(os.environ)
+    if "OMP_WAIT_POLICY" not in environment:
+        environment.setdefault("GOMP_SPINCOUNT", _SPINS)
+    return environment
+
+
 def run_worker(
     task: str,
     request: Any,
@@ -182,6 +198,7 @@ def run_worker(
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
+                env=worker_environment(),
                 pass_fds=(request_file.fileno(), reply_write),
                 start_new_session=True,
                 preexec_fn=_limit_memory(memory_limit),
