@@ -80,9 +80,9 @@ def main() -> None:
     lines = [
         "# Eager PyTorch beside other processes",
         "",
-        f"Made by `python bench/busy_machine.py --rounds {options.rounds} --write` on {cores} cores.",
-        "One pass of SqueezeNet under the noise of rounding; medians, and the median ratio of a round",
-        "(smallest to largest).",
+        f"Made by `python bench/busy_machine.py --rounds {options.rounds} --write` ({cores} cores).",
+        "One pass of SqueezeNet under the noise of rounding; medians, and the median ratio of a",
+        "round (smallest to largest).",
         "",
         "| beside | as the user has it, ms | as a worker has it, ms | worker / user |",
         "| --- | --: | --: | --: |",
