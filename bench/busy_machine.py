@@ -80,7 +80,7 @@ def main() -> None:
     lines = [
         "# Eager PyTorch beside other processes",
         "",
-        f"Made by `python bench/busy_machine.py --rounds {options.rounds} --write` ({cores} cores).",
+        f"Made by `python bench/busy_machine.py --rounds {options.rounds} --write`, {cores} cores.",
         "One pass of SqueezeNet under the noise of rounding; medians, and the median ratio of a",
         "round (smallest to largest).",
         "",
