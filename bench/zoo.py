@@ -24,6 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from layers_exported import without_paths
+
 STEPS = 3
 RATE = 0.01
 
@@ -132,7 +134,7 @@ def stock(name: str, timeout: float, libraries: list[str]) -> dict[str, Any]:
     return {
         "verdict": verdict.get("verdict", "not run"),
         "stage": failed["name"] if failed else "",
-        "why": verdict.get("reason") or verdict.get("failure", ""),
+        "why": without_paths(verdict.get("reason") or verdict.get("failure", "")),
         "code": code,
         "seconds": round(seconds, 1),
     }
@@ -146,7 +148,7 @@ def repaired(name: str, timeout: float, libraries: list[str]) -> dict[str, Any]:
     verdict = result.get("verdict") or {}
     return {
         "verdict": card.get("verdict") or verdict.get("verdict", "not run"),
-        "why": result.get("failure", ""),
+        "why": without_paths(result.get("failure", "")),
         "rewrites": {r["name"]: r["count"] for r in card.get("rewrites", ())},
         "worst": max((verdict.get("worst_gradient_errors") or {"": 0.0}).values(), default=0.0),
         "tolerance": max((verdict.get("gradient_tolerances") or {"": 0.0}).values(), default=0.0),
@@ -179,7 +181,8 @@ def read(path: Path) -> dict[str, dict[str, Any]]:
     return {row["model"]: row for row in rows}
 
 
-def table(rows: dict[str, dict[str, Any]]) -> str:
+def table(rows: dict[str, dict[str, Any]], left: dict[str, int]) -> str:
+    """The report. `left` are the models that were not run, with their numbers of parameters."""
     right = sum(row["graphcheck"]["verdict"] in ("match", "drift") for row in rows.values())
     stock_right = sum(row["stock"]["verdict"] in ("match", "drift") for row in rows.values())
     lines = [
@@ -191,8 +194,8 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
         "its largest entry: batch norms of eight values, one behind the other, amplify it.",
         "`fast`: with the convolutions of `graphcheck patch build --fast` loaded, to save time.",
         "",
-        f"{len(rows)} models: right on the stock flow **{stock_right}**, as exported by graphcheck "
-        f"**{right}**.",
+        f"{len(rows)} models were run: right on the stock flow **{stock_right}**, as exported by "
+        f"graphcheck **{right}**. {len(left)} were not.",
         "",
         "| model | input | stock | why | graphcheck | worst error | by rounding | rewritten |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
@@ -209,7 +212,19 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
             f"| {name} | {row['input']} | {other['verdict']} | {other['why'][:110]} "
             f"| {verdict} | {mine['worst']:.1e} | {by_rounding} | {rewritten} |".replace("\n", " ")
         )
+    if left:
+        lines += [
+            "",
+            "Not run, since the bench was ended before it came to them (smallest first):",
+            "",
+        ]
+        lines += [f"- {name}: {count / 1e6:.0f} million parameters" for name, count in left.items()]
     return "\n".join(lines) + "\n"
+
+
+def not_run(rows: dict[str, dict[str, Any]]) -> dict[str, int]:
+    """The models of all sets that have no row, with their numbers of parameters."""
+    return {name: _parameters(name) for name in names_of("all") if name not in rows}
 
 
 def main() -> None:
@@ -237,10 +252,10 @@ def main() -> None:
         rows[name] = row
         with options.results.open("a") as stream:
             stream.write(json.dumps(row) + "\n")
-        options.table.write_text(table(rows))
+        options.table.write_text(table(rows, not_run(rows)))
         print(name, row["stock"]["verdict"], "->", row["graphcheck"]["verdict"], flush=True)
         print("   ", row["graphcheck"]["why"][:300], flush=True)
-    options.table.write_text(table(rows))
+    options.table.write_text(table(rows, not_run(rows)))
 
 
 if __name__ == "__main__":
