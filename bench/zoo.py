@@ -213,11 +213,8 @@ def table(rows: dict[str, dict[str, Any]], left: dict[str, int]) -> str:
             f"| {verdict} | {mine['worst']:.1e} | {by_rounding} | {rewritten} |".replace("\n", " ")
         )
     if left:
-        lines += [
-            "",
-            "Not run, since the bench was ended before it came to them (smallest first):",
-            "",
-        ]
+        why = "the bench goes smallest first, and was ended before it came to them"
+        lines += ["", f"Not run ({why}):", ""]
         lines += [f"- {name}: {count / 1e6:.0f} million parameters" for name, count in left.items()]
     return "\n".join(lines) + "\n"
 
