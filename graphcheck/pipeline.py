@@ -70,9 +70,12 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
 def _next_command(target: str, findings: Iterable[Finding], *, joint: bool = False) -> str:
     """Export where that mends what is wrong (with what to freeze and to swap), else validate.
 
-    A joint program has no model to compare with. Where export would refuse: what explains why.
+    A joint program has no model to compare with. Where export would refuse: what explains why. A
+    loss that is not finite asks for other data first.
     """
     bad = [f for f in findings if f.severity is not Severity.NOTE]
+    if any(f.code == "GC404" for f in bad) and not joint:
+        return f"graphcheck validate {target} --data FILE.npz"
     gaps = [finding for finding in bad if is_gap(finding)]
     swaps = [next((m.name for m in gap.mends if m.kind == "swap"), "") for gap in gaps]
     if gaps and (joint or not all(swaps)):

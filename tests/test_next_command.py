@@ -36,6 +36,7 @@ FREEZE = "graphcheck export --freeze"
             ],
             "graphcheck export net.py -o net.pte --freeze spare --freeze scale --freeze 'a b'",
         ),
+        ([_finding("GC404"), _finding("GC101")], "graphcheck validate net.py --data FILE.npz"),
         ([_finding("GC101"), GAP], "graphcheck rule GC103"),
         ([GAP], "graphcheck rule GC103"),
         ([SWAPPED], "graphcheck export net.py -o net.pte --swap other"),

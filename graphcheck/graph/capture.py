@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from graphcheck.graph.facts import (
@@ -30,7 +32,12 @@ def capture(workload: Workload, *, strict: bool = False) -> JointGraph:
 
     Raises ModelError with the GC0 code of the reason when it cannot be exported or differentiated.
     """
-    return describe(trace(workload, strict=strict), workload)
+    known = workload.example_loss is not None and math.isfinite(workload.example_loss)
+    graph = describe(trace(workload, strict=strict), workload, loss=not known)
+    if known or graph.loss is None or graph.loss.node in graph.example_facts:
+        return graph
+    what = "the loss on the example data", "the graph could not be run on them in eager PyTorch"
+    return replace(graph, not_checked=(*graph.not_checked, what))
 
 
 def trace(workload: Workload, *, strict: bool = False) -> Traced:
@@ -76,8 +83,11 @@ def joint_program(exported: Any, workload: Workload, *, strict: bool) -> Traced:
         raise diagnose_joint(error, workload, exported) from error
 
 
-def describe(traced: Traced, workload: Workload) -> JointGraph:
-    """The joint graph as facts; holds no torch object."""
+def describe(traced: Traced, workload: Workload, *, loss: bool = False) -> JointGraph:
+    """The joint graph as facts; holds no torch object.
+
+    With `loss` the forward graph is run on the example data for the value of the loss.
+    """
     joint = traced.joint
     prefix = workload.prefix
     provenance = Provenance(traced.exported, prefix, workload.root_type)
@@ -89,12 +99,14 @@ def describe(traced: Traced, workload: Workload) -> JointGraph:
         for index, node in enumerate(_op_nodes(joint, _fillers(traced)))
     )
     has_norm = any(call.op.removeprefix("aten.").startswith(_NORMS) for call in calls)
+    loss_fact = _loss(joint)
+    measured = loss_fact.node if loss and loss_fact is not None else ""
     return JointGraph(
         calls=calls,
         parameters=parameter_facts(traced, workload),
         buffers=buffer_facts(traced, workload),
         inputs=tuple(_inputs(joint)),
-        loss=_loss(joint),
+        loss=loss_fact,
         dynamic=tuple(
             sorted(
                 {
@@ -107,7 +119,7 @@ def describe(traced: Traced, workload: Workload) -> JointGraph:
         ),
         strict=traced.strict,
         evaluating=evaluating_modules(workload),
-        example_facts=_example_facts(traced, workload) if has_norm else {},
+        example_facts=_example_facts(traced, workload, measured) if has_norm or measured else {},
     )
 
 
@@ -236,8 +248,12 @@ def _loss(joint: Any) -> TensorFact | None:
     return None
 
 
-def _example_facts(traced: Traced, workload: Workload) -> Mapping[str, Any]:
+def _example_facts(traced: Traced, workload: Workload, loss: str) -> Mapping[str, Any]:
     from graphcheck.graph.arguments import joint_arguments
     from graphcheck.graph.example_facts import measure
 
-    return measure(traced.joint.graph_module, joint_arguments(traced, workload))
+    try:
+        arguments = joint_arguments(traced, workload)
+    except StopIteration:  # a program that was saved without example inputs
+        return {}
+    return measure(traced.joint.graph_module, arguments, loss)

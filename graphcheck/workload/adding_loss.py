@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from graphcheck.errors import ModelError
@@ -15,9 +16,19 @@ from graphcheck.workload.request import WorkloadRequest
 from graphcheck.workload.targets.interface import Loaded
 from graphcheck.workload.with_loss import composed_loss, detach_others, with_loss
 
-__all__ = ["add_loss"]
+__all__ = ["WithLoss", "add_loss"]
 
 _TARGET_SEED = 1_000_003
+
+
+@dataclass(frozen=True)
+class WithLoss:
+    """The module with a loss, the targets that follow its inputs, and the loss of a forward pass
+    on the example data, None where there was none."""
+
+    module: Any
+    targets: tuple[Any, ...] = ()
+    value: float | None = None
 
 
 def add_loss(
@@ -26,8 +37,8 @@ def add_loss(
     inputs: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     guesses: list[str],
-) -> tuple[Any, tuple[Any, ...]]:
-    """The module with a loss, and the targets that follow its inputs."""
+) -> WithLoss:
+    """Add the loss that is given, named or guessed. Raises ModelError."""
     if loaded.loss is not None:
         return _with_users_loss(loaded, request, inputs, kwargs, guesses)
     loss = loss_named(request.loss) if request.loss else None
@@ -53,8 +64,11 @@ def add_loss(
                     "forward returns more than the loss; gradients of the other outputs were cut "
                     "off (detached), since ExecuTorch trains on output 0 alone."
                 )
-                return detach_others(loaded.module, inputs, list(kwargs)), ()
-            return loaded.module, ()
+                module = detach_others(loaded.module, inputs, list(kwargs))
+                return WithLoss(module, value=float(tensors[0]))
+            return WithLoss(
+                loaded.module, value=float(tensors[0]) if _is_loss(tensors[0]) else None
+            )
         if not tensors:
             raise ModelError(
                 f"forward returns {type(output).__name__}, which holds no tensor to train on.",
@@ -72,7 +86,21 @@ def add_loss(
         guesses.append(_describe_target(loss, targets[0]))
     compute = composed_loss(loss, sequence=loaded.sequence)
     module = with_loss(loaded.module, inputs, list(kwargs), compute, len(targets))
-    return module, targets
+    return WithLoss(module, targets, _value(compute, output, targets))
+
+
+def _value(compute: Callable[..., Any], output: Any, targets: tuple[Any, ...]) -> float | None:
+    """The loss of a prediction; None without one, or where it cannot be computed."""
+    import torch
+
+    if output is None:
+        return None
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            return float(compute(output, *targets))
+    except Exception:
+        # Export runs into it, and tells of it.
+        return None
 
 
 def _others_carry_gradients(
@@ -159,8 +187,9 @@ def _with_users_loss(
     inputs: tuple[Any, ...],
     kwargs: Mapping[str, Any],
     guesses: list[str],
-) -> tuple[Any, tuple[Any, ...]]:
+) -> WithLoss:
     targets = _as_targets(loaded.targets)
+    output = None
     if not targets and _arguments_of(loaded.loss) != 1:
         known = loss_like(loaded.loss)
         if known is None:
@@ -174,7 +203,7 @@ def _with_users_loss(
         targets = (made_up_target(known, shape, dtype, request.seed + _TARGET_SEED),)
         guesses.append(_describe_target(known, targets[0]))
     module = with_loss(loaded.module, inputs, list(kwargs), loaded.loss, len(targets))
-    return module, targets
+    return WithLoss(module, targets, _value(loaded.loss, output, targets))
 
 
 def _arguments_of(loss: Any) -> int:

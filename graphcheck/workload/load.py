@@ -109,8 +109,8 @@ def _assemble(loaded: Loaded, request: WorkloadRequest, specs: tuple[InputSpec, 
     check_binding(module, inputs, kwargs)
     _initialise_lazy(loaded, inputs, kwargs, guesses)
     _check_devices(module)
-    wrapped, targets = add_loss(loaded, request, inputs, kwargs, guesses)
-    inputs = (*inputs, *targets)
+    added = add_loss(loaded, request, inputs, kwargs, guesses)
+    wrapped, inputs = added.module, (*inputs, *added.targets)
     shapes = None
     if request.dynamic_batch:
         shapes = dynamic_shapes(wrapped, inputs, kwargs)
@@ -125,6 +125,7 @@ def _assemble(loaded: Loaded, request: WorkloadRequest, specs: tuple[InputSpec, 
         target=request.target,
         file=loaded.file,
         exported=_as_it_is(loaded, request) if wrapped is module else None,
+        example_loss=added.value,
     )
 
 

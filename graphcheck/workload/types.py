@@ -19,7 +19,8 @@ class Workload:
     `root_type` is the class name of the user's module; `file` the user's source file, if any.
     `batches` are sets of arguments to train on in turn, each (positional, by name); () trains on
     the example inputs alone. `exported` is the exported program to take instead of exporting
-    `module`; with `joint` it has its backward pass already.
+    `module`; with `joint` it has its backward pass already. `example_loss` is the loss on the
+    example data where loading the model gave it.
     """
 
     module: Any
@@ -34,3 +35,4 @@ class Workload:
     batches: tuple[tuple[tuple[Any, ...], dict[str, Any]], ...] = ()
     exported: Any = None
     joint: bool = False
+    example_loss: float | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import pytest
@@ -129,3 +130,39 @@ def test_measuring_leaves_random_numbers_as_they_were() -> None:
     torch.manual_seed(3)
     assert "norm" in measure(module(build), [torch.ones(2, 8)])
     assert torch.equal(torch.rand(1), expected)
+
+
+def loss_graph(*, norm: bool = False) -> torch.fx.GraphModule:
+    """mean(log(norm(x))), and what only a gradient needs behind it."""
+
+    def build(graph: torch.fx.Graph) -> Any:
+        x = graph.placeholder("x")
+        if norm:
+            first = (x, [8], None, None, 1e-5)
+            x = graph.call_function(aten.native_layer_norm.default, first, name="norm")
+            x = graph.call_function(operator.getitem, (x, 0))
+        log = graph.call_function(aten.log.default, (x,), name="log")
+        loss = graph.call_function(aten.mean.default, (log,), name="loss")
+        graph.call_function(aten.mm.default, (loss, loss), name="broken")
+        return (loss,)
+
+    return module(build)
+
+
+def test_the_loss_is_measured_with_or_without_a_norm() -> None:
+    assert measure(loss_graph(), [torch.ones(2, 8)], "loss") == {"loss": {"loss": 0.0}}
+    x = torch.arange(16.0).reshape(2, 8)
+    assert set(measure(loss_graph(norm=True), [x], "loss")) == {"norm", "loss"}
+
+
+@pytest.mark.parametrize(
+    ("value", "loss", "first"),
+    [(-1.0, "nan", "log"), (0.0, "-inf", "log"), (float("nan"), "nan", "x")],
+)
+def test_what_makes_the_loss_not_finite_is_found(value: float, loss: str, first: str) -> None:
+    facts = measure(loss_graph(), [torch.full((2, 8), value)], "loss")
+    assert (str(facts["loss"]["loss"]), facts["loss"]["first"]) == (loss, first)
+
+
+def test_a_loss_that_cannot_be_run_has_no_facts() -> None:
+    assert measure(loss_graph(), [torch.ones(2, 8, dtype=torch.bool)], "broken") == {}

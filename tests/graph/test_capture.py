@@ -205,3 +205,28 @@ def test_a_helper_function_is_where_its_ops_are(strict: bool) -> None:
     assert exponential.source.code.startswith("return self.fc(x).exp().mean()")
     lines = Path(__file__).read_text().splitlines()
     assert lines[exponential.source.line - 1].endswith("# the line that counts")
+
+
+def test_the_loss_on_the_example_data_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    from graphcheck.graph import example_facts
+    from graphcheck.graph.capture import capture
+
+    model, x = Helper(), torch.ones(2, 3)
+    graph = capture(Workload(model, (x,)))
+    assert graph.loss is not None
+    facts = graph.example_facts[graph.loss.node]
+    assert facts["loss"] == pytest.approx(float(model(x)))
+    assert graph.not_checked == ()
+    with torch.no_grad():
+        model.fc.weight.fill_(100)
+    graph = capture(Workload(model, (x,)))
+    (exponential,) = [call for call in calls(graph, "aten.exp") if not call.backward]
+    assert graph.loss is not None
+    assert graph.example_facts[graph.loss.node] == {
+        "loss": float("inf"),
+        "first": exponential.node,
+    }
+    monkeypatch.setattr(example_facts, "measure", lambda *arguments: {})
+    assert capture(Workload(model, (x,))).not_checked == (
+        ("the loss on the example data", "the graph could not be run on them in eager PyTorch"),
+    )

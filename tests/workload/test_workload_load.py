@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 import pickle
 import sys
 from pathlib import Path
@@ -199,6 +200,15 @@ def test_outputs_that_the_model_detaches_itself_are_not_told_of(loaded):
     assert loss.requires_grad
     assert not scores.requires_grad
     assert best.shape == (4,)
+
+
+def test_the_loss_on_the_example_data_is_kept_where_forward_was_run(loaded):
+    workload = loaded(LOSS_NET)
+    assert workload.example_loss == pytest.approx(float(workload.module(*workload.inputs)))
+    named = loaded(NET, loss="mse")
+    assert named.example_loss == pytest.approx(float(named.module(*named.inputs)))
+    bad = loaded(LOSS_NET.replace("return F.", "return (-x.abs()).log().mean() + F."))
+    assert math.isnan(bad.example_loss)
 
 
 def test_a_dict_of_inputs_goes_by_name(loaded):
