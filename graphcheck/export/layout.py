@@ -29,16 +29,15 @@ def contiguous_(workload: Workload) -> tuple[Workload, tuple[str, ...]]:
     told = []
     tensors = [*workload.module.named_parameters(), *workload.module.named_buffers()]
     other = [(name, tensor) for name, tensor in tensors if not is_row_major(tensor)]
-    for _, tensor in other:
-        tensor.data = tensor.detach().contiguous()
+    for _, tensor in tensors:
+        if not _is_plain(tensor):
+            tensor.data = _plain(tensor)
     if other:
         names = [clean_module_path(name, workload.prefix) for name, _ in other]
         told.append(f"made row-major: {_listed(names)}")
 
     def row_major(tensor: Any) -> Any:
-        if is_row_major(tensor):
-            return tensor
-        return tensor.detach().contiguous().requires_grad_(tensor.requires_grad)
+        return tensor if _is_plain(tensor) else _plain(tensor).requires_grad_(tensor.requires_grad)
 
     given = (workload.inputs, workload.kwargs)
     inputs, kwargs = tree_map_only(torch.Tensor, row_major, given)
@@ -60,6 +59,28 @@ def contiguous_requests_(exported: Any) -> tuple[str, ...]:
     if not changed:
         return ()
     return (f"{_times(len(changed), 'request')} of forward for another memory layout dropped",)
+
+
+def _is_plain(tensor: Any) -> bool:
+    """Whether it is row-major, and its strides say so.
+
+    Those of dims of size 1 reach no memory, but a convolution with a 1x1 kernel whose strides are
+    of channels_last has its result in that layout.
+    """
+    if not is_row_major(tensor):
+        return False
+    return not tensor.is_contiguous() or tensor.stride() == _strides(tensor)
+
+
+def _plain(tensor: Any) -> Any:
+    made = tensor.detach().contiguous()
+    return made.as_strided(made.shape, _strides(made))
+
+
+def _strides(tensor: Any) -> tuple[int, ...]:
+    import torch
+
+    return torch.empty(tensor.shape, device="meta").stride()
 
 
 def _listed(names: list[str]) -> str:

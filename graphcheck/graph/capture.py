@@ -14,7 +14,7 @@ from graphcheck.graph.facts import (
     tensor_fact,
     tied_parameters,
 )
-from graphcheck.graph.layout import edge_strides
+from graphcheck.graph.layout import edge_strides, laid_out_anew
 from graphcheck.graph.provenance import Provenance, clean_module_path
 from graphcheck.graph.reach import Reach, reach_of_nodes
 from graphcheck.graph.trace import Traced, as_joint, export, trace_joint
@@ -93,9 +93,10 @@ def describe(traced: Traced, workload: Workload, *, loss: bool = False) -> Joint
     provenance = Provenance(traced.exported, prefix, workload.root_type)
     reach = reach_of_nodes(joint, frozenset(traced.no_gradient))
     strides = edge_strides(joint)
+    kept = laid_out_anew(joint) if strides else frozenset()
     clean = _Cleaner(prefix)
     calls = tuple(
-        _call(index, node, provenance, reach.get(node.name, Reach()), strides, clean)
+        _call(index, node, provenance, reach.get(node.name, Reach()), strides, kept, clean)
         for index, node in enumerate(_op_nodes(joint, _fillers(traced)))
     )
     has_norm = any(call.op.removeprefix("aten.").startswith(_NORMS) for call in calls)
@@ -160,6 +161,7 @@ def _call(
     provenance: Provenance,
     reach: Reach,
     strides: Mapping[str, Any],
+    kept: frozenset[str],
     clean: _Cleaner,
 ) -> OpCall:
     from graphcheck.opset.out_variant import is_core, out_variant
@@ -180,6 +182,7 @@ def _call(
         buffers=clean(reach.buffers),
         is_core_aten=is_core(target),
         out_variant=out_variant(target),
+        keeps_layout=any(used.name in kept for used in (node, *node.all_input_nodes)),
         origin=provenance.origin(node),
     )
 

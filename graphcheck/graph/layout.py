@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-__all__ = ["dim_order_of", "edge_strides"]
+__all__ = ["dim_order_of", "edge_strides", "laid_out_anew"]
 
 _VIEWS = frozenset(
     [
@@ -58,7 +58,17 @@ def dim_order_of(strides: Sequence[Any]) -> tuple[int, ...]:
 
 
 def _is_contiguous(value: Any) -> bool:
-    return dim_order_of(tuple(value.stride())) in ((), tuple(range(value.dim())))
+    return _is_default(tuple(value.stride()))
+
+
+def _is_default(strides: Sequence[Any]) -> bool:
+    return dim_order_of(strides) in ((), tuple(range(len(strides))))
+
+
+def _makes_layout(node: Any) -> bool:
+    """Whether the op itself chooses the layout of its result: LAPACK works on columns."""
+    name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
+    return name.startswith(("linalg_", "_linalg_", "cholesky", "lu_unpack"))
 
 
 def _needs_simulation(joint: Any) -> bool:
@@ -77,15 +87,32 @@ def _needs_simulation(joint: Any) -> bool:
             name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
             if name == "empty_permuted" and list(node.args[1]) != sorted(node.args[1]):
                 return True
-            if name.startswith(("linalg_", "_linalg_", "cholesky")):
+            if _makes_layout(node):
                 return True
     return False
 
 
-def edge_strides(joint: Any) -> Mapping[str, Any]:
+def laid_out_anew(joint: Any) -> frozenset[str]:
+    """Nodes that are in another layout than the default whatever model, inputs and forward ask for.
+
+    Those that ops of linear algebra make, and what inherits it.
+    """
+    if not any(_makes_layout(node) for node in joint.graph.nodes):
+        return frozenset()
+    found = edge_strides(joint, as_default=True)
+    return frozenset(
+        name
+        for name, known in found.items()
+        for strides in (known if isinstance(known, list) else [known])
+        if strides is not None and not _is_default(strides)
+    )
+
+
+def edge_strides(joint: Any, *, as_default: bool = False) -> Mapping[str, Any]:
     """Strides by node name as in the edge program; empty when every tensor is row-major.
 
-    A value is a tuple of strides, or a list of them for a node with several outputs.
+    A value is a tuple of strides, or a list of them for a node with several outputs. `as_default`
+    is the program whose inputs and requests are all of the default layout.
     """
     import torch
     from torch._guards import detect_fake_mode
@@ -104,7 +131,8 @@ def edge_strides(joint: Any) -> Mapping[str, Any]:
             result = super().run_node(node)
             name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
             made_anew = name in _VIEWS or str(node.target) in _CONTIGUOUS_FIRST
-            if node.op == "call_function" and made_anew:
+            asked = name == "empty_permuted" or "memory_format" in node.kwargs
+            if node.op == "call_function" and (made_anew or (as_default and asked)):
                 result = torch.utils._pytree.tree_map_only(
                     torch.Tensor,
                     lambda t: t.clone(memory_format=torch.contiguous_format),
@@ -119,6 +147,15 @@ def edge_strides(joint: Any) -> Mapping[str, Any]:
                 ]
             return result
 
+    if as_default:
+        with mode:
+            default = torch.contiguous_format
+            values = [
+                v.clone(memory_format=default)
+                if isinstance(v, torch.Tensor) and not _is_contiguous(v)
+                else v
+                for v in values
+            ]
     with mode:
         Simulation(joint.graph_module, garbage_collect_values=False).run(*values)
     return strides

@@ -96,6 +96,9 @@ class OpCall:
     is_core_aten: bool = True
     out_variant: str | None = None
     """Registry name of the out variant (`aten::add.out`), None when the op has none."""
+    keeps_layout: bool = False
+    """Whether a tensor of the call is in another memory layout than the default whatever the model,
+    its inputs and forward ask for."""
     origin: str = ""
     """The op of the user's forward pass that the call comes from (`aten.cumprod.default`), ""
     where that is not known."""

@@ -75,6 +75,7 @@ def mends_for(call: OpCall, code: str) -> tuple[Mend, ...]:
         if entry.op in (call.qualified, "*")
         and code.startswith(tuple(entry.rules))
         and matches(entry.when, call)
+        and not (entry.kind == "layout" and call.keeps_layout)
     )
     return own + tuple(
         Mend("swap", swap.name, f"{swap.into}: {swap.remark}", swap.exact, _fix(swap))

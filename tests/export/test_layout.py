@@ -71,6 +71,65 @@ def test_no_tensor_of_the_graph_is_in_another_layout():
     assert contiguous_(mended)[1] == ()
 
 
+class Pointwise(torch.nn.Module):
+    """Nothing in memory tells a 1x1 kernel or a single channel of channels_last: strides do."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = torch.nn.Conv2d(1, 4, 3)
+        self.b = torch.nn.Conv2d(4, 4, 1).to(memory_format=torch.channels_last)
+
+    def forward(self, x):
+        return self.b(self.a(x)).cumsum(1).square().mean()
+
+
+def test_strides_of_dims_of_size_one_are_row_major_too():
+    from graphcheck.export.layout import contiguous_, wants_default_layout
+    from graphcheck.graph.capture import trace
+    from graphcheck.workload.types import Workload
+
+    x = torch.randn(2, 1, 6, 6).to(memory_format=torch.channels_last)
+    workload = Workload(Pointwise(), (x,))
+    assert wants_default_layout(_findings(trace(workload), workload))
+    mended, told = contiguous_(workload)
+    # Memory is as it was, so there is nothing to tell.
+    assert told == ()
+    assert mended.inputs[0].data_ptr() == x.data_ptr()
+    assert not wants_default_layout(_findings(trace(mended), mended))
+
+
+class Solve(torch.nn.Module):
+    """A solver makes its result column by column, whatever the layout of model and inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(1, 2, 1)
+
+    def forward(self, x):
+        y = self.conv(x).to(memory_format=torch.channels_last).cumsum(1)
+        return torch.linalg.inv_ex(y)[0].cumsum(1).mean() + y.mean()
+
+
+def test_row_major_is_offered_only_where_it_mends():
+    from graphcheck.export.layout import contiguous_, contiguous_requests_
+    from graphcheck.graph.capture import exported_program, joint_program, trace
+    from graphcheck.workload.types import Workload
+
+    workload = Workload(Solve(), (torch.randn(2, 1, 4, 4),))
+    found = [f for f in _findings(trace(workload), workload) if f.code in ("GC205", "GC206")]
+    offered = {f.nodes for f in found if any(m.kind == "layout" for m in f.mends)}
+    left = {f.nodes for f in found} - offered
+    assert ("cumsum",) in offered
+    assert ("cumsum_1",) in left
+    # What an export leaves is what was not offered.
+    mended, _ = contiguous_(workload)
+    exported, strict = exported_program(mended)
+    assert contiguous_requests_(exported)
+    traced = joint_program(exported, mended, strict=strict)
+    again = _findings(traced, mended)
+    assert {f.nodes for f in again if f.code in ("GC205", "GC206")} == left
+
+
 def test_what_is_row_major_stays_as_it_is():
     from graphcheck.export.layout import contiguous_, contiguous_requests_
     from graphcheck.graph.capture import exported_program
