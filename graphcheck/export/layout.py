@@ -80,7 +80,7 @@ def _plain(tensor: Any) -> Any:
 def _strides(tensor: Any) -> tuple[int, ...]:
     import torch
 
-    return torch.empty(tensor.shape, device="meta").stride()
+    return tuple(torch.empty(tensor.shape, device="meta").stride())
 
 
 def _listed(names: list[str]) -> str:
