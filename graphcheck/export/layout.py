@@ -28,10 +28,9 @@ def contiguous_(workload: Workload) -> tuple[Workload, tuple[str, ...]]:
 
     told = []
     tensors = [*workload.module.named_parameters(), *workload.module.named_buffers()]
-    other = [(name, tensor) for name, tensor in tensors if not is_row_major(tensor)]
-    for _, tensor in tensors:
-        if not _is_plain(tensor):
-            tensor.data = _plain(tensor)
+    other = [(name, tensor) for name, tensor in tensors if not _is_plain(tensor)]
+    for _, tensor in other:
+        tensor.data = _plain(tensor)
     if other:
         names = [clean_module_path(name, workload.prefix) for name, _ in other]
         told.append(f"made row-major: {_listed(names)}")
@@ -43,7 +42,7 @@ def contiguous_(workload: Workload) -> tuple[Workload, tuple[str, ...]]:
     inputs, kwargs = tree_map_only(torch.Tensor, row_major, given)
     batches = tree_map_only(torch.Tensor, row_major, workload.batches)
     count = sum(
-        isinstance(leaf, torch.Tensor) and not is_row_major(leaf) for leaf in tree_leaves(given)
+        isinstance(leaf, torch.Tensor) and not _is_plain(leaf) for leaf in tree_leaves(given)
     )
     if count:
         told.append(
