@@ -1,4 +1,4 @@
-"""Atomic writes and the cache folder."""
+"""Places to write to, atomic writes and the cache folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-__all__ = ["cache_dir", "one_of", "refusal", "write_atomic", "write_set"]
+from graphcheck.errors import UsageError
+
+__all__ = ["cache_dir", "check_place", "one_of", "refusal", "write_atomic", "write_set"]
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
@@ -52,6 +54,33 @@ def refusal(path: Path) -> str:
     except OSError as error:
         return error.strerror or str(error)
     return ""
+
+
+def check_place(path: Path, option: str, reads: Iterable[object] = (), *, shown: str = "") -> None:
+    """Refuse a file that cannot be written, before any work. Raises UsageError.
+
+    `option` names the place on the command line, and `shown` is how messages call it. `reads` are
+    options that name files to read: none of them may be written over.
+    """
+    shown = shown or str(path)
+    other = f"Name another file with {option}."
+    folder = path.absolute().parent
+    read = one_of(path, reads)
+    if read:
+        raise UsageError(f"{shown} would be written over {read}, which is read.", other)
+    if os.path.isdir(path):  # also of a name too long to ask for
+        raise UsageError(f"{shown} is a folder.", f"Give the name of a file with {option}.")
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise UsageError(f"{shown} cannot be written: {folder} is a file, not a folder.", other)
+    if not os.path.isdir(folder):
+        raise UsageError(
+            f"{shown}: there is no folder {folder}.",
+            f"Make it with `mkdir -p {folder}`, or name another place.",
+        )
+    # Permissions do not tell of a read-only disk, a folder of the kernel or a name too long.
+    why = refusal(path)
+    if why:
+        raise UsageError(f"{shown} cannot be written: {why}.", other)
 
 
 def one_of(path: Path, texts: Iterable[object]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TextIO
 
 from graphcheck.errors import UsageError
-from graphcheck.files import one_of, refusal, write_atomic
+from graphcheck.files import check_place, write_atomic
 from graphcheck.report.ansi import Paint
 from graphcheck.report.interface import Look
 
@@ -58,24 +58,8 @@ def check_output(path: Path | None, option: str = "--output", reads: Iterable[ob
 
     `reads` are the options that name files to read: none of them may be written over.
     """
-    if path is None:
-        return
-    read = one_of(path, reads)
-    if read:
-        raise UsageError(
-            f"{option} {path} would be written over {read}, which is read.",
-            f"Name another file with {option}.",
-        )
-    if os.path.isdir(path):
-        raise UsageError(f"{option} {path} is a folder.", "Give the name of a file.")
-    if not os.path.isdir(path.absolute().parent):
-        raise UsageError(
-            f"{option} {path}: there is no folder {path.absolute().parent}.",
-            "Make the folder, or choose another place.",
-        )
-    why = refusal(path)
-    if why:
-        raise UsageError(f"{option} {path} cannot be written: {why}.", _PLACE)
+    if path is not None:
+        check_place(path, option, reads, shown=f"{option} {path}")
 
 
 def emit(text: str, output: Path | None = None) -> None:

@@ -82,7 +82,7 @@ _CODES = "Codes look like GC301, or a prefix such as GC3; `graphcheck rule` list
         (
             ("model.py", "--output", "/proc/report.txt"),
             "--output /proc/report.txt cannot be written: No such file or directory.",
-            "Name a file in a folder that is there and can be written to.",
+            "Name another file with --output.",
         ),
         (("rule", "GC999"), "There is no rule `GC999`.", None),
         (
@@ -254,7 +254,7 @@ def test_output_file(command: Callable[..., Any], api: Any, folder: Path) -> Non
     assert sorted(p.name for p in folder.iterdir()) == ["model.py", "r.json", "r.txt"]
     (folder / "d").mkdir()
     assert command("model.py", "--output", "d").err == (
-        "graphcheck: error: --output d is a folder.\nnext: Give the name of a file.\n"
+        "graphcheck: error: --output d is a folder.\nnext: Give the name of a file with --output.\n"
     )
 
 

@@ -22,9 +22,9 @@ from graphcheck.workload.user_code import frame_among, running_user_code
 def test_an_output_that_cannot_be_is_refused_before_the_model_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     cases = {
-        "no/x.pte": ("there is no folder", "make it first: mkdir -p"),
-        "file/x.pte": ("is a file, not a folder", "name another place with -o"),
-        "": ("is a folder", "name a file: -o model.pte"),
+        "no/x.pte": ("there is no folder", "Make it with `mkdir -p "),
+        "file/x.pte": ("is a file, not a folder", "Name another file with -o."),
+        "": ("is a folder", "Give the name of a file with -o."),
     }
     for name, (message, hint) in cases.items():
         with pytest.raises(UsageError) as refused:

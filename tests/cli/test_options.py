@@ -157,8 +157,8 @@ def test_wrong_output_format_in_configuration(command: Callable[..., Any], folde
         ),
         (
             ("export", "model.py", "-o", "model.py"),
-            "model.py would be written over model.py, which is read",
-            "name another place with -o",
+            "model.py would be written over model.py, which is read.",
+            "Name another file with -o.",
         ),
         (
             ("check", "model.py", "--stamp", "stamp.json=tree", "-o", "stamp.json"),

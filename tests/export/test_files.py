@@ -47,8 +47,8 @@ def test_a_place_that_cannot_be_written_is_told_before_any_work(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError) as refused:
         checked_output(ExportOptions("x.py", output=place))
-    assert refused.value.message == f"{place} cannot be written: {why}"
-    assert refused.value.hint == "name another place with -o"
+    assert refused.value.message == f"{place} cannot be written: {why}."
+    assert refused.value.hint == "Name another file with -o."
     assert list(tmp_path.iterdir()) == []
 
 
@@ -56,9 +56,7 @@ def test_the_files_beside_the_program_are_looked_at_too(tmp_path) -> None:
     (tmp_path / "x.card.json").mkdir()
     with pytest.raises(UsageError) as refused:
         checked_output(ExportOptions("x.py", output=str(tmp_path / "x.pte")))
-    assert refused.value.message == (
-        f"{tmp_path}/x.card.json cannot be written: Not a regular file"
-    )
+    assert refused.value.message == f"{tmp_path}/x.card.json is a folder."
     (tmp_path / "x.card.json").rmdir()
     (tmp_path / "x.pte").write_text("old")
     assert checked_output(ExportOptions("x.py", output=str(tmp_path / "x.pte"))).is_file()
