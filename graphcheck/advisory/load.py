@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
+from graphcheck.advisory.ranges import in_range
 from graphcheck.advisory.terms import validate_reduction
 from graphcheck.advisory.types import Advisory, Verified
 from graphcheck.errors import UsageError
@@ -187,8 +188,6 @@ def _verified(file: _File) -> tuple[Verified, ...]:
 
 def _check_verified(advisory: Advisory, path: Path) -> None:
     """What was seen must not contradict the range."""
-    from graphcheck.advisory.needed import in_range
-
     for entry in advisory.verified:
         if (in_range(advisory, entry.version) is True) != (entry.outcome == "wrong"):
             raise _unusable(

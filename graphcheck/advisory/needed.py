@@ -10,7 +10,7 @@ from graphcheck.advisory.types import Advisory
 from graphcheck.graph.types import JointGraph, OpCall
 from graphcheck.opset.conditions import matches
 
-__all__ = ["applies", "in_range", "needed"]
+__all__ = ["applies", "needed"]
 
 _HALF = ("bfloat16", "float16")
 
@@ -36,24 +36,3 @@ def _concerns(advisory: Advisory, graph: JointGraph) -> bool:
     if advisory.concerns == "half_parameters":
         return any(p.trainable and p.dtype in _HALF for p in graph.parameters)
     return any(applies(advisory, alike[0]) for alike in graph.alike)
-
-
-def in_range(advisory: Advisory, version: str) -> bool | None:
-    """Whether a runtime version is affected as far as is known; None when nothing is known.
-
-    True inside the range that was measured or reported, False from `fixed_in` on.
-    """
-    from packaging.specifiers import SpecifierSet
-    from packaging.version import InvalidVersion, Version
-
-    try:
-        parsed = Version(version)
-    except InvalidVersion:
-        return None
-    # A local label (1.5.1+cpu) names a build of the same version.
-    parsed = Version(parsed.public)
-    if SpecifierSet(advisory.affected).contains(parsed, prereleases=True):
-        return True
-    if advisory.fixed_in and parsed >= Version(advisory.fixed_in):
-        return False
-    return None

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from graphcheck.advisory.needed import in_range
+from graphcheck.advisory.ranges import in_range
 from graphcheck.advisory.types import Advisory, ProbeResult
 from graphcheck.cli.tables import table
 from graphcheck.report.interface import Look

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphcheck.advisory.load import all_advisories
-from graphcheck.advisory.needed import in_range
+from graphcheck.advisory.ranges import in_range
 from graphcheck.advisory.types import Advisory
 from graphcheck.cli.tables import table
 from graphcheck.opset.difference import Difference, present_since

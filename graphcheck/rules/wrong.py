@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from graphcheck.advisory.needed import applies, in_range
+from graphcheck.advisory.needed import applies
+from graphcheck.advisory.ranges import in_range
 from graphcheck.advisory.types import Advisory, ProbeResult
 from graphcheck.graph.types import JointGraph, OpCall
 from graphcheck.opset.types import Grade

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from graphcheck.advisory.load import advisory_by_id, all_advisories, load_advisory
-from graphcheck.advisory.needed import in_range
 from graphcheck.advisory.probes.interface import all_probes, probe_names
+from graphcheck.advisory.ranges import in_range
 from graphcheck.advisory.types import Verified
 from graphcheck.errors import UsageError
 from graphcheck.resources import patches_dir

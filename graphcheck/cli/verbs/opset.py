@@ -60,7 +60,7 @@ def list_opsets(as_json: JsonOption = False, output_format: FormatChoice = None)
 def _wrong(version: str) -> int:
     """How many advisories list the version as affected."""
     from graphcheck.advisory.load import all_advisories
-    from graphcheck.advisory.needed import in_range
+    from graphcheck.advisory.ranges import in_range
 
     return sum(in_range(advisory, version) is True for advisory in all_advisories())
 
