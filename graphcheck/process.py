@@ -13,13 +13,14 @@ import os
 import re
 import select
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -44,6 +45,8 @@ _SPINS = "5000"
 WHERE_SIGNAL = signal.SIGUSR1
 """Makes a worker write on its reply pipe where it is."""
 _WHERE_SECONDS = 2.0
+_REMOVALS = 20
+"""Tries to empty a worker's folder: a program that it started may end a moment after it."""
 _FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in', re.MULTILINE)
 _ERRORS: dict[str, type[GraphcheckError]] = {
     error.__name__: error for error in (GraphcheckError, UsageError, DeviceError, ModelError)
@@ -178,10 +181,12 @@ def run_worker(
 
     `request` is anything msgspec can encode; the function gets the decoded built-ins and its
     result is decoded as `reply_type`. `timeout` is in seconds, `memory_limit` in MiB.
+    Temporary files that the process makes are gone when it has ended, however it ends; so no reply
+    may name one.
 
     Raises the GraphcheckError that the task raised, or WorkerFailure when there was no answer.
     """
-    with tempfile.TemporaryFile() as request_file:
+    with _scratch() as scratch, tempfile.TemporaryFile() as request_file:
         request_file.write(msgspec.json.encode(request))
         request_file.seek(0)
         reply_read, reply_write = os.pipe()
@@ -198,7 +203,7 @@ def run_worker(
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
-                env=worker_environment(),
+                env={**worker_environment(), "TMPDIR": scratch},
                 pass_fds=(request_file.fileno(), reply_write),
                 start_new_session=True,
                 preexec_fn=_limit_memory(memory_limit),
@@ -215,6 +220,20 @@ def run_worker(
         finally:
             os.close(reply_read)
     return _decode(messages, output, timed_out, process.returncode, reply_type, timeout)
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[str]:
+    """A folder for all temporary files of a worker, which cannot tidy up when it is killed."""
+    folder = tempfile.mkdtemp(prefix="graphcheck-")
+    try:
+        yield folder
+    finally:
+        for _ in range(_REMOVALS):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not os.path.lexists(folder):
+                break
+            time.sleep(0.05)
 
 
 @dataclass

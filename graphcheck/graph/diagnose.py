@@ -91,12 +91,13 @@ def diagnose_worker(failure: WorkerFailure, target: str) -> ModelError:
     if failure.kind == "timeout":
         frame = frame_among(failure.frames)
         where = f"; it was at {frame}" if frame else ""
-        return ModelError(
-            f"{target} was stopped{stage}: {failure.detail}{where}.",
-            "Raise the limit with --timeout, use smaller example inputs, or keep training loops "
-            "under `if __name__ == '__main__':`.",
-            "GC012",
+        hint = (
+            "Raise the limit with --timeout, or train fewer steps with --steps."
+            if failure.stage.startswith("training ")
+            else "Raise the limit with --timeout, use smaller example inputs, or keep training "
+            "loops under `if __name__ == '__main__':`."
         )
+        return ModelError(f"{target} was stopped{stage}: {failure.detail}{where}.", hint, "GC012")
     if failure.kind == "memory":
         return ModelError(
             f"{target} was stopped{stage}: it took more memory than there is.",

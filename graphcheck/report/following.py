@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["program_name", "repeated", "verdict_next_command"]
 
 _OP = re.compile(r"\b(aten\.\w+)")
+_TIMED_OUT = re.compile(r" was stopped while training .*: no end after (?P<seconds>[\d.e+]+) s")
 _RATE = re.compile(r"learning rate (?P<rate>[^\s,]+)")
 
 
@@ -51,8 +52,11 @@ def _following(verdict: Verdict) -> str:
         return ""
     if _rewritten(verdict):
         return f"graphcheck export {target} -o {program_name(target)}"
+    late = _TIMED_OUT.search(verdict.reason)
+    if verdict.verdict == "not run" and late:
+        return f"graphcheck validate {target} --timeout {2 * float(late['seconds']):g} --steps 20"
     if verdict.verdict == "not run" and verdict.losses:
-        if not math.isfinite(verdict.losses[0]):
+        if not math.isfinite(verdict.losses[0]) or "not finite at step 0 in" in verdict.reason:
             # Nothing that is trained can be meant by the example inputs.
             return f"graphcheck validate {target} --data FILE.npz"
         rate = _RATE.search(verdict.optimizer)

@@ -10,11 +10,14 @@ from graphcheck.api import export_target
 from graphcheck.errors import ModelError, UsageError
 from graphcheck.export.types import ExportOptions
 from graphcheck.fixing.run import _diff
+from graphcheck.graph.diagnose import diagnose_worker
 from graphcheck.process import WorkerFailure, run_worker
+from graphcheck.report.following import verdict_next_command
 from graphcheck.report.types import Report
 from graphcheck.report.words import report_summary
 from graphcheck.rules.interface import rule_by_code
 from graphcheck.rules.types import Finding, Mend, Severity
+from graphcheck.validate.types import Verdict
 from graphcheck.workload.targets.importing import _attribute
 from graphcheck.workload.user_code import frame_among, running_user_code
 
@@ -45,6 +48,70 @@ def test_a_worker_that_hangs_says_where(tmp_path: Path, monkeypatch: pytest.Monk
     frame = frame_among(failed.value.frames)
     assert frame is not None
     assert frame.code in ("while True:", "pass")
+
+
+def test_a_worker_that_is_killed_leaves_no_temporary_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "littering.py").write_text(
+        "import os, pathlib, tempfile\n"
+        "def task(request):\n"
+        "    folder = pathlib.Path(tempfile.mkdtemp())\n"
+        "    (folder / 'trace').write_bytes(bytes(1000))\n"
+        "    (folder / 'sub').mkdir()\n"
+        "    pathlib.Path(request['told']).write_text(str(folder))\n"
+        "    while request['hang']:\n"
+        "        pass\n"
+        "    return {}\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    told = tmp_path / "told"
+
+    class Interrupted(BaseException):
+        pass
+
+    def interrupt(output: bytes) -> None:
+        raise Interrupted
+
+    for hang, expected in ((True, WorkerFailure), (False, None)):
+        told.unlink(missing_ok=True)
+        request = {"told": str(told), "hang": hang}
+        if expected:
+            with pytest.raises(expected):
+                run_worker("littering:task", request, dict, timeout=4.0)
+        else:
+            run_worker("littering:task", request, dict, timeout=60.0)
+        assert told.read_text().startswith(f"{temporary}/")
+        assert list(temporary.iterdir()) == []
+
+    (tmp_path / "noisy.py").write_text(
+        "import tempfile\n"
+        "def task(request):\n"
+        "    print(tempfile.mkdtemp(), flush=True)\n"
+        "    while True:\n"
+        "        pass\n"
+    )
+    with pytest.raises(Interrupted):
+        run_worker("noisy:task", {}, dict, timeout=60.0, on_output=interrupt)
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_time_out_in_training_offers_more_time_or_fewer_steps() -> None:
+    late = WorkerFailure("timeout", "no end after 25 s", "training 9 steps in the runtime", "")
+    problem = diagnose_worker(late, "model.py")
+    assert problem.message == (
+        "model.py was stopped while training 9 steps in the runtime: no end after 25 s."
+    )
+    assert problem.hint == "Raise the limit with --timeout, or train fewer steps with --steps."
+    verdict = Verdict("model.py", "not run", problem.message)
+    assert verdict_next_command(verdict) == "graphcheck validate model.py --timeout 50 --steps 20"
+    loading = diagnose_worker(WorkerFailure("timeout", "no end after 25 s", "loading", ""), "m.py")
+    assert "keep training loops under" in loading.hint
+    verdict = Verdict("m.py", "not run", loading.message)
+    assert verdict_next_command(verdict) == "graphcheck check m.py"
 
 
 def test_our_own_line_is_not_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
