@@ -82,6 +82,9 @@ class Comparison:
     """Eager took the choices of the runtime where ops met ties."""
     other_rule: bool = False
     """And some of them follow another rule, with which training takes another course."""
+    lost: tuple[int, str, str] | None = None
+    """The first step at which a gradient is NaN or infinite in eager itself, the parameter, and the
+    backward function that makes it, where it is known."""
     tolerances: dict[str, float] = field(default_factory=dict)
     gradient_tolerances: dict[str, float] = field(default_factory=dict)
     """What `worst` is judged by, relative as it is, at the step where it is smallest."""
@@ -182,6 +185,8 @@ class _Judge:
         before = _buffers(self.oracle)
         eager = self.oracle.step(index)
         self.result.locked_losses.append(eager.loss)
+        if self.result.lost is None:
+            self.result.lost = self._lost(index, eager, before)
         gradients = self._by_parameter(record.gradients)
         self._unknown_names(index, record.gradients)
         errors = {LOSS: measure(record.loss, eager.loss)}
@@ -192,6 +197,17 @@ class _Judge:
         self._judge_update(index)
         self.result.locked_steps = index + 1
         return True
+
+    def _lost(
+        self, index: int, eager: EagerStep, before: Mapping[str, Any]
+    ) -> tuple[int, str, str] | None:
+        import numpy
+
+        for name in self.order:
+            if not numpy.isfinite(eager.gradients.get(name, 0.0)).all():
+                with _restored(self.oracle, before):
+                    return index, self.told(name), self.oracle.maker_of_nan(index)
+        return None
 
     def _by_parameter(self, gradients: Mapping[str, Any]) -> dict[str, Any]:
         aliases = self.oracle.aliases

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graphcheck.errors import DeviceError
-from graphcheck.files import cache_dir
+from graphcheck.files import cache_dir, check_cache
 from graphcheck.opset.library import elf_machine, manifest_of
 from graphcheck.runtime.toolchain import native_machine
 
@@ -45,6 +45,7 @@ def _built(path: Path, machine: str) -> Path:
     folder = cache_dir("kernels", name)
     library = folder / path.name
     if not library.is_file():
+        check_cache(folder)
         built = build_library(folder, ops=sources, target=target, fast=fast)
         library = built.library
     return library

@@ -8,6 +8,8 @@ trainable parameter, and (when asked) the tolerance that float rounding calls fo
 from __future__ import annotations
 
 import copy
+import re
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -149,6 +151,19 @@ class Oracle:
             for name, tensor in saved.items():
                 self._buffers[name].copy_(tensor)
         return result
+
+    def maker_of_nan(self, index: int) -> str:
+        """`SqrtBackward0`, the first backward function with NaN for a result; "" for none."""
+        import torch
+
+        with warnings.catch_warnings(), torch.autograd.detect_anomaly():
+            warnings.simplefilter("ignore")
+            try:
+                self.step(index)
+            except RuntimeError as error:
+                found = re.search(r"Function '(\w+)' returned nan", str(error))
+                return found[1] if found else ""
+        return ""
 
     def forward(self, index: int, mode: AbstractContextManager[Any]) -> None:
         """Forward alone on batch `index`, under `mode`: buffers and gradients stay as they are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from graphcheck.graph.types import Source
@@ -14,6 +15,7 @@ from graphcheck.validate.types import Divergence, Shadow, StaleOutput
 __all__ = [
     "gradient_order",
     "locate",
+    "lost_in_eager",
     "place",
     "stale_outputs",
     "told_divergence",
@@ -87,6 +89,26 @@ def told_divergence(divergence: Divergence) -> str:
     return (
         f"{where}: {divergence.runtime:.6g} in the runtime, {divergence.eager:.6g} in eager "
         f"(off by {divergence.error:.2g} of {size}, tolerance {divergence.tolerance:.2g})"
+    )
+
+
+def lost_in_eager(comparison: Comparison) -> str:
+    """Why there is nothing to compare with: loss or gradients of eager itself; "" if there is."""
+    first = "there is nothing to compare with; look at the model and its example inputs"
+    if comparison.eager_losses and not math.isfinite(comparison.eager_losses[0]):
+        return (
+            f"the loss is {comparison.eager_losses[0]} at step 0 in eager PyTorch itself: {first}"
+        )
+    if comparison.lost is None or comparison.first_locked is not None:
+        return ""
+    step, name, maker = comparison.lost
+    by = f" (first made by {maker})" if maker else ""
+    what = f"the gradient of {name} is not finite at step {step} in eager PyTorch itself{by}"
+    if not step:
+        return f"{what}: {first}"
+    return (
+        f"{what}: there is nothing to compare with from there on; train with a smaller "
+        "--learning-rate, or look at the model and its data"
     )
 
 

@@ -37,6 +37,7 @@ from graphcheck.validate.random_ops import (
 from graphcheck.validate.reason import (
     gradient_order,
     locate,
+    lost_in_eager,
     stale_outputs,
     told_divergence,
     told_failure,
@@ -226,13 +227,10 @@ class _Run:
                 prefix=self.workload.prefix,
                 stream=self.shadow.stream,
             )
-        if comparison.eager_losses and not math.isfinite(comparison.eager_losses[0]):
-            reason = (
-                f"the loss is {comparison.eager_losses[0]} at step 0 in eager PyTorch itself: "
-                "there is nothing to compare with; look at the model and its example inputs"
-            )
-            self.ladder.skipped("compare", reason, compared)
-            return self._not_run(reason, trace)
+        if lost := lost_in_eager(comparison):
+            self.ladder.skipped("compare", lost, compared)
+            answer = self._not_run(lost, trace)
+            return answer if shadowed is None else with_shadow(answer, shadowed)
         self.notes += comparison.notes
         self.overhead = overhead(trace, seconds, compared)
         verdict, reason = told_verdict(

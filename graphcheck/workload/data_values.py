@@ -36,16 +36,14 @@ def check_values(
     for index, (positional, named) in enumerate(batches):
         arguments = _by_name(names, positional, named)
         wider = ranges.widened(arguments)
-        odd = _not_finite(arguments)
+        odd = _not_finite(arguments, index)
         if not (wider or odd):
             continue
         try:
             loss = _loss(workload.module, positional, named)
         except _BeyondError as beyond:
-            where = _holding(arguments, beyond.value)
-            raise UsageError(
-                f"{where} holds {beyond.value} (batch {index}), {beyond.why}.", beyond.hint
-            ) from None
+            where = _holding(arguments, beyond.value, index)
+            raise UsageError(f"{where}, {beyond.why}.", beyond.hint) from None
         except Exception as error:
             told = " ".join(str(error).split())[:200] or "it says no more"
             raise UsageError(
@@ -56,7 +54,7 @@ def check_values(
         if odd and isinstance(loss, torch.Tensor) and not bool(torch.isfinite(loss).all()):
             value = float(loss.detach().flatten()[0])
             raise UsageError(
-                f"{odd} (batch {index}), and the loss of this batch is {value} in eager PyTorch.",
+                f"{odd}, and the loss of this batch is {value} in eager PyTorch.",
                 "Leave these samples out, or fill what is missing.",
             )
 
@@ -106,8 +104,8 @@ def _tensors(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield name, leaf
 
 
-def _not_finite(arguments: Mapping[str, Any]) -> str:
-    """`--data x.npz: x holds nan in sample 3`, "" if all numbers are finite."""
+def _not_finite(arguments: Mapping[str, Any], batch: int) -> str:
+    """`--data x.npz: x holds NaN in sample 3 of batch 1 (...)`, "" if all numbers are finite."""
     import torch
 
     for name, tensor in _tensors(arguments):
@@ -116,19 +114,24 @@ def _not_finite(arguments: Mapping[str, Any]) -> str:
             if len(bad):
                 value = float(tensor[tuple(bad[0])])
                 told = "NaN" if math.isnan(value) else str(value)
-                sample = f" in sample {int(bad[0][0])}" if tensor.dim() else ""
-                return f"{name} holds {told}{sample}"
+                return f"{name} holds {told} {_place(bad, batch)}"
     return ""
 
 
-def _holding(arguments: Mapping[str, Any], value: int) -> str:
-    """The arguments that hold an integer, all where none does (it was computed)."""
-    holding = [
-        name
-        for name, tensor in _tensors(arguments)
-        if not tensor.is_floating_point() and bool((tensor == value).any())
-    ]
-    return ", ".join(dict.fromkeys(holding or arguments))
+def _holding(arguments: Mapping[str, Any], value: int, batch: int) -> str:
+    """Which argument holds an integer, and where; all where none does (it was computed)."""
+    for name, tensor in _tensors(arguments):
+        if not tensor.is_floating_point():
+            found = (tensor == value).nonzero()
+            if len(found):
+                return f"{name} holds {value} {_place(found, batch)}"
+    return f"{', '.join(dict.fromkeys(arguments))}: {value} comes up in batch {batch}"
+
+
+def _place(found: Any, batch: int) -> str:
+    """Where the first of these indices is; the whole batch where there are no samples."""
+    sample = f"sample {int(found[0][0])} of " if found.shape[1] else ""
+    return f"in {sample}batch {batch} (counted from 0)"
 
 
 def _loss(module: Any, positional: tuple[Any, ...], named: Mapping[str, Any]) -> Any:

@@ -228,3 +228,52 @@ def test_gradients_that_rounding_alone_moves_are_told():
         "CHECKED by training; a larger batch narrows it, and --shadow checks each instruction by "
         "itself"
     ]
+
+
+def _losing(scale):
+    """A square root: at 0 the loss is finite and the gradient is not, below it both are NaN."""
+    import torch
+
+    from graphcheck.workload.load import from_module
+
+    class Rooted(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.tensor([scale, 1.0]))
+
+        def forward(self, x):
+            return torch.sqrt(self.weight * x).sum()
+
+    return from_module(Rooted(), (torch.ones(2),))
+
+
+@pytest.mark.parametrize(
+    ("scale", "lost", "told"),
+    [
+        (
+            0.0,
+            (0, "weight", ""),
+            "the gradient of weight is not finite at step 0 in eager PyTorch itself: there is "
+            "nothing to compare with; look at the model and its example inputs",
+        ),
+        (
+            0.01,
+            (1, "weight", "SqrtBackward0"),
+            "the gradient of weight is not finite at step 1 in eager PyTorch itself (first made by "
+            "SqrtBackward0): there is nothing to compare with from there on; train with a smaller "
+            "--learning-rate, or look at the model and its data",
+        ),
+        (1.0, None, ""),
+    ],
+)
+def test_a_gradient_that_eager_itself_loses(scale, lost, told):
+    from graphcheck.validate.compare import compare
+    from graphcheck.validate.oracle import Oracle
+    from graphcheck.validate.reason import lost_in_eager
+
+    workload = _losing(scale)
+    trace = trained(workload, 2, amplitude=0.0)
+    oracles = [Oracle(workload, learning_rate=0.05) for _ in range(2)]
+    found = compare(trace, *oracles)
+    assert (found.lost, found.first_locked) == (lost, None)
+    assert lost_in_eager(found) == told

@@ -87,8 +87,8 @@ def test_a_label_that_is_no_class_is_told_before_anything_is_lowered(workload, t
         with pytest.raises(UsageError) as refused:
             with_data(workload, str(path), 9)
         assert refused.value.message == (
-            f"--data {path}: target holds {value} (batch 2), which is no class: the loss takes 0 "
-            "to 1, of 2 classes."
+            f"--data {path}: target holds {value} in sample 1 of batch 2 (counted from 0), which "
+            "is no class: the loss takes 0 to 1, of 2 classes."
         )
         assert refused.value.hint == (
             "Number the classes from 0 to 1, or give the model more outputs."
@@ -113,8 +113,8 @@ def test_a_token_that_no_embedding_has_is_told(tmp_path):
     with pytest.raises(UsageError) as refused:
         with_data(words, str(path), 9)
     assert refused.value.message == (
-        f"--data {path}: input holds 5 (batch 0), which is no row of the embedding: it has 5, 0 to "
-        "4."
+        f"--data {path}: input holds 5 in sample 1 of batch 0 (counted from 0), which is no row of "
+        "the embedding: it has 5, 0 to 4."
     )
     numpy.savez(path, input=numpy.array([[4, 0], [1, 3]]), target=numpy.array([0, 1]))
     assert len(with_data(words, str(path), 9).batches) == 1
@@ -129,8 +129,8 @@ def test_data_that_are_not_finite_are_told(workload, tmp_path, value, told):
     with pytest.raises(UsageError) as refused:
         with_data(workload, str(path), 9)
     assert refused.value.message == (
-        f"--data {path}: input holds {told} in sample 2 (batch 1), and the loss of this batch is "
-        "nan in eager PyTorch."
+        f"--data {path}: input holds {told} in sample 2 of batch 1 (counted from 0), and the loss "
+        "of this batch is nan in eager PyTorch."
     )
     assert refused.value.hint == "Leave these samples out, or fill what is missing."
 
