@@ -12,7 +12,7 @@ from graphcheck.errors import ModelError
 from graphcheck.graph.types import JointGraph, Source
 from graphcheck.opset.types import Opset
 from graphcheck.options import CheckOptions
-from graphcheck.report.following import program_name
+from graphcheck.report.following import asked_rewrites, program_name
 from graphcheck.report.types import NotChecked, Report, Suppressed, UnusedSuppression
 from graphcheck.report.words import explain_command
 from graphcheck.rewrite.gaps import is_gap, with_gaps
@@ -68,14 +68,14 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
 
 
 def _next_command(target: str, findings: Iterable[Finding], *, joint: bool = False) -> str:
-    """Export where that mends what is wrong (with what to freeze and to swap), else validate.
+    """Export where that mends what is wrong (with what to freeze, swap, rewrite), else validate.
 
     A joint program has no model to compare with. Where export would refuse: what explains why. A
     loss that is not finite asks for other data first.
     """
     bad = [f for f in findings if f.severity is not Severity.NOTE]
     if any(f.code == "GC404" for f in bad) and not joint:
-        return f"graphcheck validate {target} --data FILE.npz"
+        return f"graphcheck validate {shlex.quote(target)} --data FILE.npz"
     gaps = [finding for finding in bad if is_gap(finding)]
     swaps = [next((m.name for m in gap.mends if m.kind == "swap"), "") for gap in gaps]
     if gaps and (joint or not all(swaps)):
@@ -86,9 +86,9 @@ def _next_command(target: str, findings: Iterable[Finding], *, joint: bool = Fal
     if mendable or frozen or gaps:
         more = "".join(f" --freeze {shlex.quote(name)}" for name in frozen)
         more += "".join(f" --swap {name}" for name in dict.fromkeys(swaps))
-        more += " --no-validate" * joint
-        return f"graphcheck export {target} -o {program_name(target)}{more}"
-    return f"graphcheck {'oplist' if joint else 'validate'} {target}"
+        more += asked_rewrites(bad) + " --no-validate" * joint
+        return f"graphcheck export {shlex.quote(target)} -o {program_name(target)}{more}"
+    return f"graphcheck {'oplist' if joint else 'validate'} {shlex.quote(target)}"
 
 
 def consult(graph: JointGraph, opset: Opset) -> tuple[Context, tuple[NotChecked, ...]]:

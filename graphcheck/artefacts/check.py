@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from graphcheck.opset.types import Opset
 from graphcheck.options import CheckOptions
 from graphcheck.pipeline import run_rules, versions
 from graphcheck.report.about import byte_size
+from graphcheck.report.following import asked_rewrites
 from graphcheck.report.types import NotChecked, Report
 from graphcheck.report.words import some_of
 from graphcheck.rules.dedupe import deduplicate
@@ -235,6 +237,8 @@ def _next(target: str, findings: Sequence[Finding], release: str) -> str:
     command = build_command(findings, release)
     if command:
         return command
-    if any(finding.severity is not Severity.NOTE for finding in findings):
-        return f"graphcheck export MODEL.py -o {os.path.basename(target)}"
-    return f"graphcheck oplist {target}"
+    bad = [finding for finding in findings if finding.severity is not Severity.NOTE]
+    if bad:
+        more = asked_rewrites(bad)
+        return f"graphcheck export MODEL.py -o {shlex.quote(os.path.basename(target))}{more}"
+    return f"graphcheck oplist {shlex.quote(target)}"

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import os
 import re
+import shlex
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from graphcheck.rules.types import Finding
     from graphcheck.validate.types import Verdict
 
 
-__all__ = ["program_name", "repeated", "verdict_next_command"]
+__all__ = ["asked_rewrites", "program_name", "repeated", "verdict_next_command"]
 
 _OP = re.compile(r"\b(aten\.\w+)")
 _TIMED_OUT = re.compile(r" was stopped while training .*: no end after (?P<seconds>[\d.e+]+) s")
@@ -19,14 +22,28 @@ _RATE = re.compile(r"learning rate (?P<rate>[^\s,]+)")
 
 
 def program_name(target: str) -> str:
-    """The program that a target is exported to: `net.pte` of `pkg/net.py` and of `lib:net`."""
+    """The program that a target is exported to, quoted: `net.pte` of `pkg/net.py`, `lib:net`."""
     name = os.path.basename(target.removesuffix(".py").removesuffix(".pt2"))
-    return f"{re.split(r'[:.]', name)[-1] or 'model'}.pte"
+    return shlex.quote(f"{re.split(r'[:.]', name)[-1] or 'model'}.pte")
+
+
+def asked_rewrites(findings: Iterable[Finding]) -> str:
+    """Options of export for the exact rewrites that it makes only when asked: ` --rewrite addmm`.
+
+    Which those are, and their names, the commands of the mends tell.
+    """
+    names: dict[str, None] = {}
+    for finding in findings:
+        for mend in finding.mends:
+            words = shlex.split(mend.command)
+            if mend.exact and mend.kind == "rewrite" and "--rewrite" in words:
+                names.setdefault(words[words.index("--rewrite") + 1])
+    return "".join(f" --rewrite {shlex.quote(name)}" for name in names)
 
 
 def repeated(command: str, target: str, again: str) -> str:
-    """The command with the options that describe the target after it."""
-    place = f" {target}"
+    """The command with the options that describe the target after it, where it is quoted."""
+    place = f" {shlex.quote(target)}"
     if not again or place not in f"{command} ":
         return command
     before, _, after = command.partition(place)
@@ -41,7 +58,7 @@ def verdict_next_command(verdict: Verdict, again: str = "") -> str:
 
 
 def _following(verdict: Verdict) -> str:
-    target = verdict.target
+    target = shlex.quote(verdict.target)
     lost = [device for device in verdict.devices if device.lost]
     if lost and len(lost) == len(verdict.devices):
         alone = all(device.name == "host" for device in lost)
@@ -51,7 +68,7 @@ def _following(verdict: Verdict) -> str:
     if verdict.verdict == "match":
         return ""
     if _rewritten(verdict):
-        return f"graphcheck export {target} -o {program_name(target)}"
+        return f"graphcheck export {target} -o {program_name(verdict.target)}"
     late = _TIMED_OUT.search(verdict.reason)
     if verdict.verdict == "not run" and late:
         return f"graphcheck validate {target} --timeout {2 * float(late['seconds']):g} --steps 20"

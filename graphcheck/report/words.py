@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -106,7 +107,7 @@ def next_command(report: Report, again: str = "") -> str:
         return repeated(report.next_command, report.target, again)
     if report.findings:
         return explain_command(ordered(report.findings)[0])
-    return repeated(f"graphcheck validate {report.target}", report.target, again)
+    return repeated(f"graphcheck validate {shlex.quote(report.target)}", report.target, again)
 
 
 def report_summary(report: Report) -> str:
