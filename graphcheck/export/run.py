@@ -29,6 +29,7 @@ from graphcheck.graph.precheck import precheck
 from graphcheck.graph.trace import Traced, kept_whole
 from graphcheck.opset.load import load, with_libraries
 from graphcheck.opset.types import Opset
+from graphcheck.report.following import asked_rewrites
 from graphcheck.rewrite.buffers import cumulative_average, initial_state_passes
 from graphcheck.rewrite.metadata import correct
 from graphcheck.rewrite.plan import Choice, check_names
@@ -132,7 +133,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
                 options.target,
                 failure=f"the parity check on this machine says {verdict.verdict}: "
                 f"{verdict.reason}",
-                hint="nothing was written; --no-validate writes the program all the same",
+                hint=_after(verdict),
                 failure_code="GC3",
                 verdict=verdict,
             )
@@ -159,6 +160,16 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
             },
         )
     return write_export(output, lowered, card, workload, options, verdict)
+
+
+def _after(verdict: Verdict) -> str:
+    """What to do after a check that was not passed. Lost training is no better without a check."""
+    from graphcheck.report.following import verdict_next_command
+
+    command = verdict_next_command(verdict)
+    if verdict.verdict == "not run" and command.startswith("graphcheck validate"):
+        return f"nothing was written; try {command}"
+    return "nothing was written; --no-validate writes the program all the same"
 
 
 def _proven_where_required(verdict: Verdict, options: ExportOptions) -> None:
@@ -198,11 +209,16 @@ def _remarks(problems: Iterable[ModelError], findings: Iterable[Finding]) -> tup
     """What is left to know of a program that trains: warnings, and what the export cannot mend."""
     told = [f"{problem.code}: {problem.message}" for problem in problems]
     told += [
-        f"{finding.code}: {finding.subject} ({finding.module}): {finding.message}"
+        f"{finding.code}: {finding.subject} ({finding.module}): {finding.message}{_mended(finding)}"
         for finding in deduplicate(findings)
         if finding.severity is not Severity.NOTE and finding.code not in _CORRECTED
     ]
     return tuple(told)
+
+
+def _mended(finding: Finding) -> str:
+    options = asked_rewrites((finding,)).strip()
+    return f" (export with {options} mends it)" if options else ""
 
 
 def _patched(findings: Iterable[Finding]) -> tuple[str, ...]:

@@ -1,0 +1,34 @@
+"""What export advises after a parity check that was not passed."""
+
+from __future__ import annotations
+
+import pytest
+
+from graphcheck.export.run import _after
+from graphcheck.validate.types import Verdict
+
+_SHIP = "nothing was written; --no-validate writes the program all the same"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "told"),
+    [
+        (Verdict(target="m.py", verdict="diverged", reason="loss at step 0", losses=(1.0,)), _SHIP),
+        (
+            Verdict(target="m.py", verdict="not run", reason="", losses=(float("nan"),)),
+            "nothing was written; try graphcheck validate m.py --data FILE.npz",
+        ),
+        (
+            Verdict(
+                target="m.py",
+                verdict="not run",
+                reason="",
+                losses=(1.0, float("inf")),
+                optimizer="sgd, learning rate 0.5",
+            ),
+            "nothing was written; try graphcheck validate m.py --learning-rate 0.05",
+        ),
+    ],
+)
+def test_lost_training_is_not_to_be_shipped(verdict: Verdict, told: str) -> None:
+    assert _after(verdict) == told
