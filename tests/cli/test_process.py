@@ -111,6 +111,25 @@ def test_interrupted_while_a_model_hangs(number: signal.Signals, tmp_path: Path)
     assert _is_gone(int(started.read_text()))
 
 
+def test_interrupted_while_it_is_imported() -> None:
+    ended = python(
+        """
+        import sys
+
+        class Interrupting:
+            def find_spec(self, name, *_):
+                if name == "typer":
+                    raise KeyboardInterrupt
+
+        sys.meta_path.insert(0, Interrupting())
+        from graphcheck.__main__ import main
+        main()
+        """
+    )
+    assert (ended.returncode, ended.stdout) == (130, "")
+    assert ended.stderr == "graphcheck: error: interrupted\n"
+
+
 def _is_gone(process: int) -> bool:
     for _ in range(100):
         try:
