@@ -75,11 +75,15 @@ def _in_python(command: str) -> str:
         return "graphcheck.validate(module, inputs)"
     if verb != "export":
         return command
-    given: dict[str, tuple[str, ...]] = {"-o": (), "--freeze": (), "--swap": ()}
+    given: dict[str, tuple[str, ...]] = dict.fromkeys(("-o", "--freeze", "--swap", "--rewrite"), ())
     for option, value in itertools.pairwise(options):
         if option in given:
             given[option] = (*given[option], value)
-    named = {"freeze": given["--freeze"], "swaps": given["--swap"]}
+    named = {
+        "freeze": given["--freeze"],
+        "swaps": given["--swap"],
+        "rewrite": given["--rewrite"],
+    }
     more = "".join(f", {name}={values!r}" for name, values in named.items() if values)
     if more:
         # Of graphcheck.export.types.

@@ -17,6 +17,16 @@ _BY_HAND = Mend("edit", "by hand", "no rewrite", False)
 _SWAP = Mend("swap", "other", "w", False)
 GAP = Finding("GC103", Severity.ERROR, "aten.det", "is not core", mends=(_BY_HAND,))
 SWAPPED = Finding("GC101", Severity.ERROR, "aten.x", "is wrong", mends=(_SWAP, _BY_HAND))
+HALF = Finding(
+    "GC401",
+    Severity.WARNING,
+    "aten.addmm",
+    "adds up",
+    mends=(
+        Mend("rewrite", "addmm_in_float32", "w", True, "graphcheck export --rewrite addmm"),
+        Mend("edit", "mm and add", "w", True),
+    ),
+)
 EXACT = {"name": "n", "description": "d", "exact": True}
 FREEZE = "graphcheck export --freeze"
 
@@ -27,6 +37,10 @@ FREEZE = "graphcheck export --freeze"
         ([], "graphcheck validate net.py"),
         ([_finding("GC301", Severity.NOTE)], "graphcheck validate net.py"),
         ([_finding("GC401", kind="edit", **EXACT)], "graphcheck validate net.py"),
+        (
+            [HALF, _finding("GC101"), HALF],
+            "graphcheck export net.py -o net.pte --rewrite addmm",
+        ),
         ([_finding("GC101")], "graphcheck export net.py -o net.pte"),
         ([_finding("GC205", kind="layout", **EXACT)], "graphcheck export net.py -o net.pte"),
         (
@@ -62,6 +76,11 @@ def test_next_command(findings, command):
             "graphcheck.export(module, inputs, 'Net.pte', options=ExportOptions('Net', "
             "freeze=('spare', 'a b'), swaps=('other',)))",
         ),
+        (
+            "graphcheck export Net -o Net.pte --rewrite addmm",
+            "graphcheck.export(module, inputs, 'Net.pte', options=ExportOptions('Net', "
+            "rewrite=('addmm',)))",
+        ),
         ("graphcheck rule GC103", "graphcheck rule GC103"),
         ("", ""),
     ],
@@ -86,3 +105,76 @@ def test_options_of_the_target_are_repeated(command, repeated):
 
     assert following.repeated(command, "net.py", "--target X") == repeated
     assert following.repeated(command, "net.py", "") == command
+
+
+def test_a_rewrite_that_is_made_only_when_asked_is_told_with_its_option():
+    """The command of every mend of an advisory makes the rewrite that it names, and no other."""
+    from graphcheck.advisory.load import all_advisories
+    from graphcheck.rewrite.interface import all_rewrites
+    from graphcheck.rewrite.plan import _MENDED, Choice
+
+    asked = 0
+    for advisory in all_advisories():
+        for mend in advisory.mends:
+            if mend["kind"] != "rewrite" or mend["name"] == "buffers":
+                continue
+            verb, _, option = mend["command"].partition(" --rewrite ")
+            assert verb == "graphcheck export", advisory.id
+            if advisory.rule.startswith(_MENDED):
+                assert not option, advisory.id
+                continue
+            choice = Choice(always=(option,))
+            demanded = [rewrite.name for rewrite in all_rewrites() if choice.demands(rewrite)]
+            assert demanded == [mend["name"]], advisory.id
+            asked += 1
+    assert asked == 9
+
+
+def test_a_program_is_exported_again_and_an_export_reminds_with_the_rewrite_that_is_needed():
+    from graphcheck.artefacts.check import _next
+    from graphcheck.export.run import _remarks
+
+    assert _next("net.pte", [HALF], "") == ("graphcheck export MODEL.py -o net.pte --rewrite addmm")
+    (remark,) = _remarks((), [HALF])
+    assert remark == "GC401: aten.addmm (forward): adds up (export with --rewrite addmm mends it)"
+
+
+HALF_NET = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(16, 4)
+
+    def forward(self, x, y):
+        return nn.functional.cross_entropy(self.a(x).float(), y)
+
+
+def get_model():
+    return Net().to(torch.bfloat16)
+
+
+def get_example_inputs():
+    return torch.randn(2, 16).to(torch.bfloat16), torch.randint(0, 4, (2,))
+"""
+
+
+def test_the_command_that_is_told_mends_half_accumulation(tmp_path, monkeypatch, capsys):
+    from graphcheck.cli.main import run as main
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "half.py").write_text(HALF_NET)
+    told = "graphcheck export half.py -o half.pte --rewrite addmm"
+    main(["check", "half.py"])
+    out = capsys.readouterr().out
+    assert "half.py:11:44: GC401 [*]" in out
+    assert "        graphcheck export --rewrite addmm\n" in out
+    assert f"Next: {told}\n" in out
+
+    main([*told.split()[1:], "--no-validate"])
+    assert "rewrite addmm_in_float32 (x1, a): asked for with --rewrite" in capsys.readouterr().out
+    main(["check", "half.pte"])
+    assert "GC401" not in capsys.readouterr().out

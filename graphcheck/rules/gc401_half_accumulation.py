@@ -92,7 +92,8 @@ RULE = Rule(
         "sum, mean, mm, bmm and softmax add up in float32 and are right.\n"
         "On a release where an advisory was not measured, and that its range does not hold, it is "
         "a note that says NOT CHECKED.\n"
-        "What to do: keep parameters in float32 and compute these ops in float32."
+        "What to do: keep parameters in float32 and compute these ops in float32, or let "
+        "`graphcheck export --rewrite OP` do so, which rewrites them only when asked."
     ),
     example="nn.Linear(2048, 10).to(torch.bfloat16)",
     check=check,
