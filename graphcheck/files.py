@@ -8,9 +8,17 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from graphcheck.errors import UsageError
+from graphcheck.errors import DeviceError, UsageError
 
-__all__ = ["cache_dir", "check_place", "one_of", "refusal", "write_atomic", "write_set"]
+__all__ = [
+    "cache_dir",
+    "check_cache",
+    "check_place",
+    "one_of",
+    "refusal",
+    "write_atomic",
+    "write_set",
+]
 
 
 def write_atomic(path: Path, data: bytes | str) -> None:
@@ -123,11 +131,31 @@ def _umask() -> int:
 def cache_dir(*parts: str) -> Path:
     """A folder of the per-user cache, made if needed.
 
-    `GRAPHCHECK_CACHE_DIR` moves the cache.
+    `GRAPHCHECK_CACHE_DIR` moves the cache. Raises DeviceError when the folder cannot be made; one
+    that is there may still be read-only (`check_cache`).
     """
     import platformdirs
 
     root = os.environ.get("GRAPHCHECK_CACHE_DIR") or platformdirs.user_cache_dir("graphcheck")
     folder = Path(root).joinpath(*parts)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _no_cache(folder, error) from None
     return folder
+
+
+def check_cache(folder: Path) -> None:
+    """Raises DeviceError when nothing can be written to this folder of the cache."""
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _no_cache(folder, error) from None
+
+
+def _no_cache(folder: Path, error: OSError) -> DeviceError:
+    return DeviceError(
+        f"the cache folder {folder} cannot be written: {error.strerror or error}",
+        "Set GRAPHCHECK_CACHE_DIR to a folder that you may write to.",
+    )

@@ -21,7 +21,7 @@ from graphcheck.advisory.load import all_advisories
 from graphcheck.advisory.probes.interface import digest, probe_names
 from graphcheck.advisory.task import RESULT, STARTING
 from graphcheck.advisory.types import ProbeResult
-from graphcheck.errors import GraphcheckError
+from graphcheck.errors import DeviceError, GraphcheckError
 from graphcheck.files import cache_dir, write_atomic
 from graphcheck.process import WorkerFailure, run_worker
 
@@ -254,12 +254,18 @@ def _version(package: str = "executorch") -> str:
         return ""
 
 
-def _cache_file(build_id: str) -> Path:
+def _cache_file(build_id: str) -> Path | None:
+    """Where the answers are remembered; None without a cache, which saves no more than time."""
     key = hashlib.sha256(f"{build_id}|{_version()}|{_version('torch')}".encode()).hexdigest()[:24]
-    return cache_dir("probes") / f"{key}.json"
+    try:
+        return cache_dir("probes") / f"{key}.json"
+    except DeviceError:
+        return None
 
 
-def _read(file: Path) -> Mapping[str, _Outcome]:
+def _read(file: Path | None) -> Mapping[str, _Outcome]:
+    if file is None:
+        return {}
     try:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, _Outcome])
     except (OSError, msgspec.DecodeError):
@@ -267,8 +273,10 @@ def _read(file: Path) -> Mapping[str, _Outcome]:
         return {}
 
 
-def _remember(file: Path, found: Mapping[str, _Outcome]) -> None:
+def _remember(file: Path | None, found: Mapping[str, _Outcome]) -> None:
     """Add to what other processes may have written meanwhile. A cache that fails is no error."""
+    if file is None:
+        return
     from filelock import FileLock, Timeout
 
     try:

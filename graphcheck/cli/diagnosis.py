@@ -158,28 +158,26 @@ def _runner() -> Item:
     from graphcheck.runtime.toolchain import find_compiler
 
     try:
-        path = cache_dir("runner") / runner_key(find_compiler(), find_libraries()) / "runner"
+        key = runner_key(find_compiler(), find_libraries())
     except DeviceError:
         return Item("native runner", NOT_CHECKED, "compiler or libraries are missing")
-    except OSError as error:
-        return Item("native runner", NOT_CHECKED, f"the cache cannot be used: {error.strerror}")
+    try:
+        path = cache_dir("runner") / key / "runner"
+    except DeviceError as error:
+        return Item("native runner", NOT_CHECKED, error.message)
     if path.is_file():
         return Item("native runner", FOUND, str(path))
     return Item("native runner", NOTE, "not built yet; the first validate builds it")
 
 
 def _cache() -> Iterator[Item]:
-    import tempfile
-
-    from graphcheck.files import cache_dir
+    from graphcheck.files import cache_dir, check_cache
 
     try:
         folder = cache_dir()
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        hint = "set GRAPHCHECK_CACHE_DIR to a folder that you may write to"
-        yield Item("cache", MISSING, f"cannot be written: {error}", hint)
+        check_cache(folder)
+    except DeviceError as error:
+        yield Item("cache", MISSING, error.message, error.hint)
         return
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     yield Item("cache", FOUND, f"{folder} ({byte_size(size)})")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.metadata
 from collections.abc import Iterable
@@ -170,12 +171,19 @@ def _cached_live(version: str) -> Opset:
         build = build_id()
     except ImportError:
         return generate_live()
-    path = cache_dir("opsets") / f"executorch-{public_version(version)}-{build}.yaml"
+    try:
+        folder = cache_dir("opsets")
+    except DeviceError:
+        return generate_live()
+    path = folder / f"executorch-{public_version(version)}-{build}.yaml"
     if path.is_file():
         try:
             return _from_file(path)
         except UsageError:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
     opset = generate_live()
-    write_atomic(path, dump(opset))
+    # It only saves the time to ask the runtime again.
+    with contextlib.suppress(OSError):
+        write_atomic(path, dump(opset))
     return opset

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from graphcheck.errors import DeviceError
-from graphcheck.files import cache_dir
+from graphcheck.files import cache_dir, check_cache
 from graphcheck.process import describe_exit, run_command
 from graphcheck.runtime.libraries import RuntimeLibraries, build_id, find_libraries
 from graphcheck.runtime.toolchain import (
@@ -53,7 +53,8 @@ def build_runner(
     starts programs of it, and without an emulator the runner is not tried here. Several processes
     may call at once: one builds, the others wait for it.
 
-    Raises DeviceError if executorch or a C++ compiler is missing, or if it does not compile.
+    Raises DeviceError if executorch or a C++ compiler is missing, if it does not compile, or if
+    the cache cannot be written.
     """
     found = libraries or find_libraries()
     here = native_machine()
@@ -62,6 +63,7 @@ def build_runner(
     runner = folder / "runner"
     if runner.is_file():
         return runner
+    check_cache(folder)
     import filelock
 
     foreign = machine not in ("", here)

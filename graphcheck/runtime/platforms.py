@@ -11,7 +11,7 @@ import zipfile
 from pathlib import Path
 
 from graphcheck.errors import DeviceError
-from graphcheck.files import cache_dir
+from graphcheck.files import cache_dir, check_cache
 from graphcheck.process import run_command
 from graphcheck.runtime.libraries import RuntimeLibraries, find_libraries
 from graphcheck.runtime.toolchain import native_machine
@@ -64,6 +64,8 @@ def _fetched(machine: str, version: str, variable: str) -> Path:
 
     folder = cache_dir("wheels", f"executorch-{version}-{machine}")
     package = folder / "executorch"
+    if not package.is_dir():
+        check_cache(folder)
     with filelock.FileLock(str(folder / ".lock"), timeout=_FETCH_SECONDS):
         if package.is_dir():
             return package

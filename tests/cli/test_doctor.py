@@ -167,7 +167,9 @@ def test_cache_cannot_be_written(
     code, found = items()
     assert code == 4
     assert found["cache"].state == "MISSING"
-    assert "GRAPHCHECK_CACHE_DIR" in found["cache"].hint
+    file = tmp_path / "file"
+    assert found["cache"].detail == f"the cache folder {file} cannot be written: File exists"
+    assert found["cache"].hint == "Set GRAPHCHECK_CACHE_DIR to a folder that you may write to."
 
 
 def test_the_real_child_answers() -> None:

@@ -71,6 +71,20 @@ def test_the_runner_is_built_once(compiler, fake_build):
     assert [path.name for path in first.parent.iterdir() if path.name[0] != "."] == ["runner"]
 
 
+def test_a_read_only_cache_serves_what_it_holds_and_no_more(compiler, fake_build, monkeypatch):
+    def refuse(folder):
+        raise DeviceError(f"{folder} is read-only")
+
+    monkeypatch.setattr(build, "check_cache", refuse)
+    with pytest.raises(DeviceError, match="is read-only"):
+        build_runner()
+    assert fake_build == []
+    monkeypatch.setattr(build, "check_cache", lambda folder: None)
+    runner = build_runner()
+    monkeypatch.setattr(build, "check_cache", refuse)
+    assert build_runner() == runner
+
+
 def test_a_runner_that_does_not_start_is_not_kept(compiler, fake_build, monkeypatch):
     def compile_broken(compiler, sources, output, libraries, extra=(), link=()):
         output.write_text("#!/bin/sh\necho no libexecutorch.so\nexit 127\n")

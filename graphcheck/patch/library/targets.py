@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphcheck.errors import UsageError
-from graphcheck.files import cache_dir
+from graphcheck.files import cache_dir, check_cache
 from graphcheck.runtime.libraries import RuntimeLibraries, find_libraries
 from graphcheck.runtime.toolchain import (
     Compiler,
@@ -98,6 +98,7 @@ def _as_executorch(folder: Path) -> Path:
     root = cache_dir("trees", _digest([str(folder)]))
     link = root / "executorch"
     if not link.is_symlink():
+        check_cache(root)
         link.unlink(missing_ok=True)
         link.symlink_to(folder, target_is_directory=True)
     return root
@@ -117,6 +118,7 @@ def _stubbed(
     folder = cache_dir("stubs", _digest(compiler.command))
     stub = folder / "libexecutorch.so"
     if not stub.is_file():
+        check_cache(folder)
         compile_stub(compiler, stub)
     return RuntimeLibraries(package, version, tuple(include), folder, (stub,))
 

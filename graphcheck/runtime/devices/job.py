@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from graphcheck.errors import DeviceError
 from graphcheck.files import cache_dir, write_atomic
 from graphcheck.graph.pte import PteProgram, read_pte
 from graphcheck.process import CommandResult
@@ -128,13 +129,20 @@ def _broke_in_detector(trace: Trace) -> bool:
     return trace.failure is not None and trace.failure.stage == "stale-output detector"
 
 
-def _kept(job: Job, identity: str) -> Path:
-    """Where the result of this job on this device is kept: named by all that it depends on."""
+def _kept(job: Job, identity: str) -> Path | None:
+    """Where the result of this job on this device is kept: named by all that it depends on.
+
+    None without a cache, which saves no more than time here.
+    """
+    try:
+        folder = cache_dir("traces")
+    except DeviceError:
+        return None
     digest = hashlib.sha256(identity.encode() + b"\0" + job.encoded())
     for path in files_of(job.request).values():
         with path.open("rb") as stream:
             digest.update(hashlib.file_digest(stream, "sha256").digest())
-    return cache_dir("traces") / digest.hexdigest()
+    return folder / digest.hexdigest()
 
 
 def _keep(path: Path, data: bytes) -> None:
