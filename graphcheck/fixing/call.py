@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from graphcheck.fixing.edit import defined_names, with_imports
-from graphcheck.swap.interface import Unfit
+from graphcheck.swap.interface import Unfit, swap_named
 from graphcheck.swap.source import Editor
 
 __all__ = ["add_call"]
@@ -18,37 +18,57 @@ _NOWHERE = "no get_model(), `model` or attribute that holds the module was found
 
 
 def add_call(
-    data: bytes, swaps: Sequence[str], factory: str, anchors: Sequence[Sequence[int]]
-) -> bytes:
+    data: bytes, calls: Sequence[tuple[str, Sequence[int]]], factory: str = ""
+) -> tuple[bytes, dict[int, str]]:
     """The file with the model wrapped: where `factory` or get_model() returns it, where `model`
-    is assigned, or else where a class assigns what holds a module: on the first of its `anchors`
-    that is such a line.
+    is assigned, or else where a class assigns what holds a module.
 
-    Raises Unfit when there is no such place.
+    Each of `calls` is a swap with its anchors: a class assigns its module on the first of these
+    lines that is such a line. The calls for which there is no place come by index, with the reason.
+    Raises Unfit when no call can be written.
     """
     try:
         wrapper = MetadataWrapper(cst.parse_module(data))
     except (cst.ParserSyntaxError, UnicodeDecodeError, ValueError) as error:
         raise Unfit(f"the file cannot be parsed: {str(error).splitlines()[0]}") from None
     editor = Editor(defined=defined_names(wrapper.module))
+    swaps = list(dict.fromkeys(swap for swap, _ in calls))
     names = [factory] if factory else ["get_model"]
     for name in names:
         if any(
             isinstance(n, cst.FunctionDef) and n.name.value == name for n in wrapper.module.body
         ):
-            return _write(wrapper, _Returns(name, swaps, editor), editor)
+            return _write(wrapper, _Returns(name, swaps, editor), editor), {}
     variable = factory or "model"
     if editor.defined.get(variable) == "":
         change = _Assigned(variable, swaps, editor)
         tree = wrapper.module.visit(change)
         if change.found:
-            return with_imports(tree, editor).bytes
+            return with_imports(tree, editor).bytes, {}
     finder = _Attributes()
     wrapper.visit(finder)
-    lines = [next((n for n in own if n in finder.lines), 0) for own in anchors]
-    if not all(lines):
-        raise Unfit(_NOWHERE)
-    return _write(wrapper, _InClass(set(lines), swaps, editor), editor)
+    by_line: dict[int, list[str]] = {}
+    failures: dict[int, str] = {}
+    for index, (swap, anchors) in enumerate(calls):
+        line = next((n for n in anchors if n in finder.lines), 0)
+        if not line:
+            failures[index] = _nowhere(swap)
+        elif swap not in by_line.setdefault(line, []):
+            by_line[line].append(swap)
+    if not by_line:
+        return data, failures
+    return _write(wrapper, _InClass(by_line, editor), editor), failures
+
+
+def _nowhere(swap: str) -> str:
+    """Why a call of this swap has no place; of one that changes several modules, what to do."""
+    if swap_named(swap.partition("=")[0]).whole is None:
+        return _NOWHERE
+    return (
+        f"{swap} changes several modules at once, and no get_model(), `model` or attribute that "
+        f'holds them all was found: call graphcheck.make_trainable(model, swaps=["{swap}"]) '
+        "where your code makes the model"
+    )
 
 
 class _Wrapping(cst.CSTTransformer):
@@ -140,14 +160,15 @@ class _InClass(_Wrapping):
 
     METADATA_DEPENDENCIES = (PositionProvider,)
 
-    def __init__(self, lines: set[int], swaps: Sequence[str], editor: Editor) -> None:
-        super().__init__(swaps, editor)
-        self.lines = lines
+    def __init__(self, swaps_by_line: Mapping[int, Sequence[str]], editor: Editor) -> None:
+        super().__init__((), editor)
+        self.swaps_by_line = swaps_by_line
 
     def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
         position = self.get_metadata(PositionProvider, original_node.value)
-        if position.start.line not in self.lines:
+        if position.start.line not in self.swaps_by_line:
             return updated_node
+        self.swaps = list(self.swaps_by_line[position.start.line])
         return updated_node.with_changes(value=self.wrap(updated_node.value))
 
 

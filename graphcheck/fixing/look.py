@@ -72,6 +72,7 @@ class _Decider:
         self.places = Constructions(root)
         self.modules = dict(root.named_modules(remove_duplicate=False))
         self.decided: set[str] = set()
+        self.wholes: dict[tuple[Pick, str], dict[str, tuple[str, str]]] = {}
 
     def decide(self, findings: tuple[Finding, ...]) -> Iterator[Decision]:
         for finding in findings:
@@ -139,10 +140,18 @@ class _Decider:
 
     def _module(self, base: Decision, path: str, module: Any, picks: list[Pick]) -> Decision:
         self.decided.add(path)
+        reasons: list[str] = []
+        # In the order of make_trainable: first those that change several modules at once.
+        for whole in picks:
+            if all_swaps()[whole.name].whole is not None:
+                what, why = self._whole(whole, "").get(path, ("", "it does not fit this module"))
+                if not why:
+                    return self._together(base, path, whole, what)
+                reasons.append(f"{whole.name}: {why}")
         _, pick, what = replacement(copy.deepcopy(module), picks)
         if pick is None:
             others = self._other_words(torch_kind(module), picks)
-            return _with(base, reason=what + others)
+            return _with(base, reason="; ".join([*reasons, *([what] if what else [])]) + others)
         swap = all_swaps()[pick.name]
         made = _with(
             base,
@@ -159,6 +168,27 @@ class _Decider:
                 return _with(made, form="skip", reason=misfit)
             return _with(made, form="constructor", file=os.path.abspath(file), line=line)
         return self._call(made, path)
+
+    def _whole(self, pick: Pick, holder: str) -> dict[str, tuple[str, str]]:
+        """What a swap of several modules does in the module `holder` alone, and why not, by path
+        from the root."""
+        if (pick, holder) not in self.wholes:
+            swap = all_swaps()[pick.name]
+            assert swap.whole is not None
+            module = copy.deepcopy(self.root.get_submodule(holder))
+            self.wholes[pick, holder] = {
+                f"{holder}.{path}".strip("."): (what, why)
+                for path, what, why in swap.whole(module, pick.argument, _every)
+            }
+        return self.wholes[pick, holder]
+
+    def _together(self, base: Decision, path: str, pick: Pick, what: str) -> Decision:
+        """A swap of several modules: the call must be around what holds them all."""
+        swap = all_swaps()[pick.name]
+        made = _with(base, swap=str(pick), change=swap.entry.change, what=what)
+        if swap.statement is not None and self.file:
+            return _with(made, form="statement", file=self.file)
+        return self._call(made, path, pick)
 
     def _other_words(self, kind: str, tried: list[Pick]) -> str:
         names = {pick.name for pick in tried}
@@ -182,15 +212,20 @@ class _Decider:
                 return f"the same line makes {path}, and {why}"
         return ""
 
-    def _call(self, made: Decision, path: str) -> Decision:
+    def _call(self, made: Decision, path: str, whole: Pick | None = None) -> Decision:
         """A call of make_trainable around the model, or around what holds the module."""
         if not self.file:
             return _with(made, form="skip", reason="there is no file of yours to edit")
-        return _with(made, form="call", anchors=self._anchors(path))
+        return _with(made, form="call", anchors=self._anchors(path, whole))
 
-    def _anchors(self, path: str) -> tuple[int, ...]:
+    def _anchors(self, path: str, whole: Pick | None = None) -> tuple[int, ...]:
+        """Lines that make what holds the module, and all that the swap `whole` changes with it."""
         parts = path.split(".")
-        places = [self.places.locate(".".join(parts[:d])) for d in range(len(parts), 0, -1)]
+        holders = [".".join(parts[:d]) for d in range(len(parts), 0, -1)]
+        if whole is not None:
+            nothing = ("", "not found")
+            holders = [h for h in holders if not self._whole(whole, h).get(path, nothing)[1]]
+        places = [self.places.locate(holder) for holder in holders]
         target = os.path.realpath(self.file) if self.file else ""
         lines = [line for file, line in places if line and os.path.realpath(file) == target]
         return tuple(dict.fromkeys(lines))
@@ -221,14 +256,15 @@ class _Decider:
         swap = all_swaps()[pick.name]
         asked = "asked for"
         if swap.whole is not None:
-            for path, what, why in swap.whole(copy.deepcopy(self.root), pick.argument, _every):
-                base = Decision("", asked, path, "skip", str(pick), swap.entry.change, what=what)
-                if why:
-                    yield _with(base, reason=why)
-                elif swap.statement is not None and self.file:
-                    yield _with(base, form="statement", file=self.file)
-                else:
-                    yield self._call(base, path)
+            for path, (what, why) in self._whole(pick, "").items():
+                if path in self.decided:
+                    continue
+                base = Decision("", asked, path, "skip", str(pick), swap.entry.change)
+                yield (
+                    _with(base, what=what, reason=why)
+                    if why
+                    else self._together(base, path, pick, what)
+                )
             return
         for path, module in self.root.named_modules():
             if torch_kind(module) not in swap.entry.modules or path in self.decided:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -111,14 +112,18 @@ def _edit(
         if path not in files:
             old = now = path.read_bytes()
         shift = now.count(b"\n") - old.count(b"\n")
-        lines = [[line + shift for line in d.anchors] for d in calls]
         factory = options.target.rpartition(":")[2] if _names_factory(options.target) else ""
+        asked = [(d.swap, [line + shift for line in d.anchors]) for d in calls]
         try:
-            new = add_call(now, list(dict.fromkeys(d.swap for d in calls)), factory, lines)
+            new, failures = add_call(now, asked, factory)
         except Unfit as error:
-            skipped += [replace(d, form="skip", reason=str(error)) for d in calls]
-        else:
-            applied += [replace(d, form="call", file=str(path), line=0) for d in calls]
+            new, failures = now, dict.fromkeys(range(len(calls)), str(error))
+        for i, d in enumerate(calls):
+            if i in failures:
+                skipped.append(replace(d, form="skip", reason=failures[i]))
+            else:
+                applied.append(replace(d, form="call", file=str(path), line=0))
+        if new != old:
             files[path] = (old, new)
     order = {(d.code, d.subject, d.module): i for i, d in enumerate(seen.decisions)}
 
@@ -191,12 +196,23 @@ def _prove(
     try:
         again = look(options)
         failure = _failure(again)
+        undone = () if failure else _undone(result, seen, again)
     except UsageError:
         raise
     except Exception as error:
         _write({path: old for path, (old, _) in files.items()})
         text = getattr(error, "message", "") or getattr(error, "detail", "") or str(error)
         return replace(result, files=(), failure=f"the fixed model could not be checked: {text}")
+    if undone:
+        # The edit without those: what is told as fixed is fixed, and nothing else is written.
+        _write({path: old for path, (old, _) in files.items()})
+        kept = tuple(
+            replace(d, form="skip", reason=_still(d))
+            if d.form != "skip" and _like(d, undone)
+            else d
+            for d in seen.decisions
+        )
+        return _fix(replace(seen, decisions=kept), look, options)
     exact = all(decision.change == "exact" for decision in result.applied)
     compared = ""
     if not failure and exact and seen.loss is not None and again.loss is not None:
@@ -209,6 +225,27 @@ def _prove(
     if exact and not compared:
         compared = "NOT CHECKED: loss before and after (the pass is random, or has no single loss)"
     return replace(result, left=again.report, compared=compared)
+
+
+def _undone(result: FixResult, seen: Look, again: Look) -> tuple[Decision, ...]:
+    """What was carried out, and would be again on the edited model: it changed nothing there."""
+    left = _counted(again.decisions)
+    left.subtract(_counted(seen.decisions))
+    left.update(_counted(result.applied))
+    return tuple(d for d in result.applied if left[d.module, d.swap] > 0)
+
+
+def _counted(decisions: Iterable[Decision]) -> Counter[tuple[str, str]]:
+    return Counter((d.module, d.swap) for d in decisions if d.form != "skip")
+
+
+def _still(decision: Decision) -> str:
+    """Why an edit that was tried is not kept."""
+    return (
+        f"the edit was tried, and {decision.module or 'the model'} was as before: call "
+        f'graphcheck.make_trainable(model, swaps=["{decision.swap}"]) where your code makes '
+        "the model"
+    )
 
 
 def _failure(again: Look) -> str:
