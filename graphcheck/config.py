@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from graphcheck.errors import UsageError
+from graphcheck.options import MOST_MEGABYTES, MOST_NUMBER, MOST_SECONDS
 from graphcheck.suppress import is_code_prefix
 
 __all__ = ["Config", "find_pyproject", "load_config", "target_folder"]
@@ -47,6 +48,12 @@ class Config:
     optimizer: str | None = None
 
 
+_MOST: dict[str, float] = {
+    "timeout": MOST_SECONDS,
+    "memory-limit": MOST_MEGABYTES,
+    "num-classes": MOST_NUMBER,
+    "steps": MOST_NUMBER,
+}
 _FIELDS = {field.name.replace("_", "-"): field.name for field in fields(Config)[1:]}
 
 
@@ -151,6 +158,12 @@ def _convert(path: Path, key: str, value: Any) -> Any:
     if wanted in (int, float) and not converted > 0:
         raise UsageError(
             f"{path}: the value of `{key}` must be greater than 0, not {value}.",
+            "Correct the value, or take the line out.",
+        )
+    most = _MOST.get(key)
+    if most is not None and converted > most:
+        raise UsageError(
+            f"{path}: the value of `{key}` must be at most {most:.0f}, not {value}.",
             "Correct the value, or take the line out.",
         )
     return converted

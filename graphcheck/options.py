@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CheckOptions", "ValidateOptions"]
+__all__ = ["MOST_MEGABYTES", "MOST_NUMBER", "MOST_SECONDS", "CheckOptions", "ValidateOptions"]
+
+MOST_NUMBER = 2**31 - 1
+"""The most steps, classes or groups: what a signed number of the runner's files holds."""
+MOST_SECONDS = 2e6
+"""The longest time limit, 23 days: `poll` counts its milliseconds in 31 bits."""
+MOST_MEGABYTES = 2**40
+"""The highest memory limit in MiB: what the kernel's limit in bytes holds."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import typer
 from graphcheck.cli.exits import FailOn
 from graphcheck.config import Config, find_pyproject, load_config, target_folder
 from graphcheck.errors import UsageError
-from graphcheck.options import CheckOptions
+from graphcheck.options import MOST_MEGABYTES, MOST_NUMBER, MOST_SECONDS, CheckOptions
 from graphcheck.report.interface import Format, find_format, format_names
 from graphcheck.suppress import is_code_prefix
 
@@ -40,6 +40,7 @@ __all__ = [
     "TimeoutOption",
     "VerboseOption",
     "check_options",
+    "checked_seconds",
     "checked_target",
     "chosen",
     "chosen_format",
@@ -83,7 +84,9 @@ LossOption = Annotated[
 ]
 ClassesOption = Annotated[
     int | None,
-    typer.Option("--num-classes", min=1, help="Number of classes of a torchvision model."),
+    typer.Option(
+        "--num-classes", min=1, max=MOST_NUMBER, help="Number of classes of a torchvision model."
+    ),
 ]
 BatchOption = Annotated[
     bool | None,
@@ -151,7 +154,13 @@ TimeoutOption = Annotated[
 ]
 MemoryOption = Annotated[
     int | None,
-    typer.Option("--memory-limit", metavar="MIB", min=1, help="Memory limit for the model."),
+    typer.Option(
+        "--memory-limit",
+        metavar="MIB",
+        min=1,
+        max=MOST_MEGABYTES,
+        help="Memory limit for the model.",
+    ),
 ]
 ConfigOption = Annotated[
     Path | None,
@@ -307,6 +316,16 @@ def options_again(
     return shlex.join(words)
 
 
+def checked_seconds(seconds: float) -> float:
+    """A time limit, if it can be one. Raises UsageError."""
+    if 0 < seconds <= MOST_SECONDS:
+        return seconds
+    bound = f"at most {MOST_SECONDS:.0f}" if seconds > 0 else "greater than 0"
+    raise UsageError(
+        f"--timeout must be {bound}, not {seconds:g}.", "For instance --timeout 600 (seconds)."
+    )
+
+
 def check_options(
     make: type[Options],
     config: Config,
@@ -335,12 +354,7 @@ def check_options(
                 f"--kernel-library {library}: there is no such file.",
                 "Check the path; graphcheck patch build -o DIR makes such a library.",
             )
-    seconds = chosen(timeout, config.timeout, 600.0)
-    if not seconds > 0:
-        raise UsageError(
-            f"--timeout must be greater than 0, not {seconds:g}.",
-            "For instance --timeout 600 (seconds).",
-        )
+    seconds = checked_seconds(chosen(timeout, config.timeout, 600.0))
     return make(
         target=target,
         inputs=tuple(inputs or config.input),

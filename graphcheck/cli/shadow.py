@@ -7,7 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from graphcheck.cli.options import checked_seconds
 from graphcheck.errors import UsageError
+from graphcheck.options import MOST_NUMBER
 
 __all__ = [
     "ModuleOption",
@@ -54,6 +56,7 @@ StepOption = Annotated[
     typer.Option(
         "--shadow-step",
         min=0,
+        max=MOST_NUMBER,
         rich_help_panel=_PANEL,
         help="Training step to look at, from 0 (default: the first and the last).",
     ),
@@ -116,6 +119,7 @@ def reproduced(folder: Path, libraries: list[Path] | None, timeout: float | None
     from graphcheck.runtime.devices.host import train
     from graphcheck.validate.reproducer import reproduce
 
+    seconds = checked_seconds(60.0 if timeout is None else timeout)
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "there is no such folder"
         raise UsageError(
@@ -129,4 +133,4 @@ def reproduced(folder: Path, libraries: list[Path] | None, timeout: float | None
                 "Check the path; graphcheck patch build -o DIR makes such a library.",
             )
     paths = [path.absolute() for path in libraries] if libraries else None
-    return reproduce(folder, train, paths, timeout or 60.0)
+    return reproduce(folder, train, paths, seconds)

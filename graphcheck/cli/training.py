@@ -11,6 +11,7 @@ import typer
 from graphcheck.cli.options import chosen
 from graphcheck.config import Config
 from graphcheck.errors import UsageError
+from graphcheck.options import MOST_NUMBER
 from graphcheck.runtime.devices.interface import DeviceSettings, device, devices, families
 
 __all__ = [
@@ -34,7 +35,8 @@ _RATES = {"adam": 0.001, "adamw": 0.001}
 """Learning rates where 0.05 would be out of all measure."""
 
 StepsOption = Annotated[
-    int | None, typer.Option("--steps", min=1, help="Training steps (default: 20).")
+    int | None,
+    typer.Option("--steps", min=1, max=MOST_NUMBER, help="Training steps (default: 20)."),
 ]
 RateOption = Annotated[
     float | None,
@@ -108,15 +110,20 @@ def training_options(
     data: str | None = None,
 ) -> dict[str, Any]:
     """The fields of `ValidateOptions` that these options give. Raises UsageError."""
+    pair = _betas(betas) if betas is not None else None
     given = {
         "momentum": momentum,
         "weight_decay": weight_decay,
-        "betas": _betas(betas) if betas is not None else None,
+        "betas": pair,
         "eps": eps,
         "data": data,
         "runner": str(runner.absolute()) if runner is not None else None,
         "cores": cores,
     }
+    _check_finite("--momentum", momentum)
+    _check_finite("--weight-decay", weight_decay)
+    _check_finite("--betas", *(pair or ()))
+    _check_finite("--eps", eps)
     name = chosen(optimizer, settings.optimizer, "sgd")
     rate = chosen(learning_rate, settings.learning_rate, _RATES.get(name, 0.05))
     if not 0 <= rate < math.inf:
@@ -131,6 +138,16 @@ def training_options(
         "on": _devices(on, DeviceSettings(runner, cores or "")),
         **{name: value for name, value in given.items() if value is not None},
     }
+
+
+def _check_finite(option: str, *values: float | None) -> None:
+    """Others would not reach the child process: JSON has none. Raises UsageError."""
+    numbers = [value for value in values if value is not None]
+    if not all(map(math.isfinite, numbers)):
+        told = ",".join(f"{number:g}" for number in numbers)
+        raise UsageError(
+            f"{option} {told}: it is a finite number.", "Leave it out to use the default."
+        )
 
 
 def _betas(text: str) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 
 from graphcheck.errors import UsageError
 from graphcheck.graph.pte import PteMethod, PteValue
+from graphcheck.options import MOST_NUMBER, MOST_SECONDS
 from graphcheck.runtime.types import ArrayInput, TrainRequest
 
 __all__ = ["check_batches", "check_request", "tensor_inputs"]
@@ -26,6 +27,10 @@ def check_request(
         raise UsageError(f"no such fill: {request.fill!r} (there are: {', '.join(fills)})")
     if request.steps < 0 or not request.timeout > 0:
         raise UsageError("steps must be 0 or more, and the time limit above 0")
+    if request.steps > MOST_NUMBER or request.timeout > MOST_SECONDS:
+        raise UsageError(
+            f"steps must be at most {MOST_NUMBER}, and the time limit {MOST_SECONDS:.0f} s"
+        )
     if not request.batches and (request.steps or request.detect_stale):
         raise UsageError("there is no batch to train on")
     if request.checked:

@@ -70,6 +70,43 @@ _CODES = "Codes look like GC301, or a prefix such as GC3; `graphcheck rule` list
             "For instance --timeout 600 (seconds).",
         ),
         (
+            ("model.py", "--timeout", "inf"),
+            "--timeout must be at most 2000000, not inf.",
+            "For instance --timeout 600 (seconds).",
+        ),
+        (
+            ("validate", "--reproduce", ".", "--timeout", "-3"),
+            "--timeout must be greater than 0, not -3.",
+            "For instance --timeout 600 (seconds).",
+        ),
+        *(
+            (
+                ("validate", "model.py", option, value),
+                f"{option} {value}: it is a finite number.",
+                "Leave it out to use the default.",
+            )
+            for option, value in (
+                ("--momentum", "nan"),
+                ("--weight-decay", "inf"),
+                ("--eps", "-inf"),
+                ("--betas", "0.9,nan"),
+            )
+        ),
+        *(
+            (
+                (verb, "model.py", option, "99999999999999999999"),
+                f"Invalid value for '{option}': Input should be less than or equal to {most}",
+                f"`graphcheck {verb} --help` lists arguments and options.",
+            )
+            for verb, option, most in (
+                ("validate", "--steps", 2**31 - 1),
+                ("validate", "--shadow-step", 2**31 - 1),
+                ("check", "--num-classes", 2**31 - 1),
+                ("check", "--memory-limit", 2**40),
+                ("fix", "--groups", 2**31 - 1),
+            )
+        ),
+        (
             ("model.py", "--config", "no.toml"),
             "--config no.toml: there is no such file.",
             "Check the path, or leave it out to use pyproject.toml.",

@@ -81,6 +81,21 @@ _CORRECT = "Correct the value, or take the line out."
         ("timeout = 0", "the value of `timeout` must be greater than 0, not 0.", _CORRECT),
         ("timeout = nan", "the value of `timeout` must be greater than 0, not nan.", _CORRECT),
         (
+            "timeout = inf",
+            "the value of `timeout` must be at most 2000000, not inf.",
+            _CORRECT,
+        ),
+        (
+            "steps = 3000000000",
+            "the value of `steps` must be at most 2147483647, not 3000000000.",
+            _CORRECT,
+        ),
+        (
+            "memory-limit = 1099511627777",
+            "the value of `memory-limit` must be at most 1099511627776, not 1099511627777.",
+            _CORRECT,
+        ),
+        (
             "steps = 2.5",
             "the value of `steps` does not fit: Expected `int`, got `float`.",
             _CORRECT,

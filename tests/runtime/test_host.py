@@ -204,6 +204,7 @@ def test_a_library_that_does_not_load_is_told(programs, tmp_path):
         ),
         ({"fill": "ones"}, "no such fill: 'ones' (there are: zero, nan, junk)"),
         ({"timeout": 0.0}, "steps must be 0 or more, and the time limit above 0"),
+        ({"steps": 2**32}, "steps must be at most 2147483647, and the time limit 2000000 s"),
     ],
 )
 def test_wrong_requests_are_refused(programs, options, message):

@@ -14,6 +14,7 @@ from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import complain, emit
 from graphcheck.cli.progress import Progress
 from graphcheck.errors import ExitCode
+from graphcheck.options import MOST_NUMBER
 from graphcheck.report.words import headline, report_summary
 from graphcheck.rules.dedupe import module_pattern
 from graphcheck.swap.live import REMINDER
@@ -31,7 +32,9 @@ SwapOption = Annotated[
 ]
 GroupsOption = Annotated[
     int | None,
-    typer.Option("--groups", min=1, help="Groups of batch-norm-as-group-norm (default: 32)."),
+    typer.Option(
+        "--groups", min=1, max=MOST_NUMBER, help="Groups of batch-norm-as-group-norm (default: 32)."
+    ),
 ]
 UnsafeOption = Annotated[
     bool, typer.Option("--unsafe-fixes", help="Also swaps that change what is trained.")
