@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -71,6 +72,9 @@ def build_runner(
     try:
         with filelock.FileLock(str(folder / ".lock"), timeout=_LOCK_SECONDS):
             if not runner.is_file():
+                # Of a build that was killed.
+                for left in folder.glob(".build.*"):
+                    shutil.rmtree(left, ignore_errors=True)
                 progress(f"building {what} (once per ExecuTorch build, about 10 s)")
                 _build(compiler, found, runner, emulator, foreign=foreign)
     except filelock.Timeout:

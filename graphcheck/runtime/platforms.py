@@ -69,6 +69,9 @@ def _fetched(machine: str, version: str, variable: str) -> Path:
     with filelock.FileLock(str(folder / ".lock"), timeout=_FETCH_SECONDS):
         if package.is_dir():
             return package
+        # Of a download that was killed.
+        for left in folder.glob(".fetch.*"):
+            shutil.rmtree(left, ignore_errors=True)
         progress(f"fetching executorch {version} for {machine} with pip (once)")
         with tempfile.TemporaryDirectory(prefix=".fetch.", dir=folder) as work:
             _unpack(_download(machine, version, variable, Path(work)), Path(work) / "wheel")

@@ -68,6 +68,12 @@ def test_the_runner_is_built_once(compiler, fake_build):
     assert first.is_file()
     assert build_runner() == first
     assert len(fake_build) == 1
+    # What a build that was killed left is gone with the next one.
+    first.unlink()
+    (first.parent / ".build.killed").mkdir()
+    (first.parent / ".build.killed" / "runner.o").touch()
+    assert build_runner() == first
+    assert not list(first.parent.glob(".build.*"))
     assert [path.name for path in first.parent.iterdir() if path.name[0] != "."] == ["runner"]
 
 
