@@ -44,12 +44,7 @@ while True:
 """
 
 
-def _own() -> dict[str, str]:
-    taken = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "OMP_NUM_THREADS")
-    return {name: value for name, value in os.environ.items() if name not in taken}
-
-
-def _seconds(environment: dict[str, str]) -> float:
+def _seconds(environment: dict[str, str] | None = None) -> float:
     done = subprocess.run(
         [sys.executable, "-c", _PASSES], env=environment, capture_output=True, check=True, text=True
     )
@@ -60,9 +55,9 @@ def measure(rounds: int, others: int) -> tuple[float, float, list[float]]:
     """Median seconds of a pass under both environments, and the ratio of each round."""
     for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY", "OMP_NUM_THREADS"):
         os.environ.pop(name, None)
-    started = [subprocess.Popen([sys.executable, "-c", _OTHERS], env=_own()) for _ in range(others)]
+    started = [subprocess.Popen([sys.executable, "-c", _OTHERS]) for _ in range(others)]
     try:
-        pairs = [(_seconds(_own()), _seconds(worker_environment())) for _ in range(rounds)]
+        pairs = [(_seconds(), _seconds(worker_environment())) for _ in range(rounds)]
     finally:
         for process in started:
             process.kill()
