@@ -19,8 +19,8 @@ _MEANS = (
 def said(versions: Iterable[str]) -> dict[str, dict[str, tuple[str, str]]]:
     """By version and model: what graphcheck says in one word, and its codes."""
     from graphcheck.graph.capture import capture
+    from graphcheck.judging import consult, run_rules
     from graphcheck.opset.load import load
-    from graphcheck.pipeline import consult, run_rules
     from graphcheck.rules.types import Severity
     from graphcheck.workload.load import load as load_workload
     from graphcheck.workload.request import WorkloadRequest

@@ -28,6 +28,7 @@ from layers_exported import without_paths
 
 STEPS = 3
 RATE = 0.01
+TRAINING = ["--steps", str(STEPS), "--learning-rate", str(RATE), "--output-format", "json"]
 
 # One or two per family, as in the baseline.
 TWENTY_SIX = (
@@ -67,7 +68,7 @@ SHAPES = {
     "r3d_18": "2,3,4,32,32",
     "mc3_18": "2,3,4,32,32",
     "r2plus1d_18": "2,3,4,32,32",
-    "s3d": "2,3,16,224,224",
+    "s3d": "1,3,13,209,209",
     "mvit_v1_b": "1,3,16,224,224",
     "mvit_v2_s": "1,3,16,224,224",
 }
@@ -128,8 +129,8 @@ def run(arguments: list[str], timeout: float) -> tuple[int | None, dict[str, Any
     return done.returncode, answer, time.monotonic() - start
 
 
-def stock(name: str, timeout: float, libraries: list[str]) -> dict[str, Any]:
-    code, verdict, seconds = run(["validate", *common(name), *libraries], timeout)
+def stock(arguments: list[str], timeout: float) -> dict[str, Any]:
+    code, verdict, seconds = run(["validate", *arguments], timeout)
     failed = next((s for s in verdict.get("stages", ()) if s["outcome"] == "fail"), None)
     return {
         "verdict": verdict.get("verdict", "not run"),
@@ -140,10 +141,10 @@ def stock(name: str, timeout: float, libraries: list[str]) -> dict[str, Any]:
     }
 
 
-def repaired(name: str, timeout: float, libraries: list[str]) -> dict[str, Any]:
+def repaired(arguments: list[str], timeout: float) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         program = str(Path(folder) / "model.pte")
-        code, result, seconds = run(["export", *common(name), *libraries, "-o", program], timeout)
+        code, result, seconds = run(["export", *arguments, "-o", program], timeout)
     card = result.get("card") or {}
     verdict = result.get("verdict") or {}
     return {
@@ -165,12 +166,7 @@ def common(name: str) -> list[str]:
         f"float32[{shape_of(name)}]",
         "--num-classes",
         "10",
-        "--steps",
-        str(STEPS),
-        "--learning-rate",
-        str(RATE),
-        "--output-format",
-        "json",
+        *TRAINING,
     ]
 
 
@@ -243,8 +239,8 @@ def main() -> None:
             "model": name,
             "input": shape_of(name),
             "convolutions": "fast" if libraries else "portable",
-            "stock": stock(name, options.timeout, libraries),
-            "graphcheck": repaired(name, options.timeout, libraries),
+            "stock": stock([*common(name), *libraries], options.timeout),
+            "graphcheck": repaired([*common(name), *libraries], options.timeout),
         }
         rows[name] = row
         with options.results.open("a") as stream:

@@ -164,7 +164,7 @@ def check_target(options: CheckOptions, on_progress: Progress | None = None) -> 
 
 def validate_target(options: ValidateOptions, on_progress: Progress | None = None) -> Verdict:
     """Validate a target in a child process; a model that cannot be loaded is `not run`."""
-    from graphcheck.pipeline import versions
+    from graphcheck.judging import versions
 
     try:
         return run_worker(

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from graphcheck.advisory.types import Advisory, ProbeResult
 from graphcheck.errors import ModelError
 from graphcheck.graph.types import JointGraph, Source
+from graphcheck.judging import consult, run_rules, versions
 from graphcheck.opset.types import Opset
 from graphcheck.options import CheckOptions
 from graphcheck.report.following import asked_rewrites, program_name
 from graphcheck.report.types import NotChecked, Report, Suppressed, UnusedSuppression
 from graphcheck.report.words import explain_command
-from graphcheck.rewrite.gaps import is_gap, with_gaps
+from graphcheck.rewrite.gaps import is_gap
 from graphcheck.rules.dedupe import deduplicate
-from graphcheck.rules.interface import Context, all_rules, rule_by_code
-from graphcheck.rules.mitigated import mitigate
+from graphcheck.rules.interface import rule_by_code
 from graphcheck.rules.types import Finding, Severity
 
 if TYPE_CHECKING:
     from graphcheck.graph.construction import Constructions
     from graphcheck.workload.types import Workload
 
-__all__ = ["check_workload", "failure_report", "model_finding", "run_rules", "versions"]
+__all__ = ["check_workload", "failure_report", "model_finding"]
 
 
 def check_workload(workload: Workload, options: CheckOptions) -> Report:
@@ -47,6 +46,11 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
         return failure_report(options, problems, workload.guesses, opset)
     context, not_checked = consult(graph, opset)
     found = (*map(model_finding, problems), *run_rules(graph, context))
+    if graph.from_data:
+        from graphcheck.export.trial import try_lowering
+
+        stops, untried = try_lowering(workload, opset, graph)
+        found, not_checked = (*found, *stops), (*not_checked, *untried)
     kept, suppressed, unused = _silence(found, workload, options)
     return Report(
         target=options.target,
@@ -91,56 +95,6 @@ def _next_command(target: str, findings: Iterable[Finding], *, joint: bool = Fal
     return f"graphcheck {'oplist' if joint else 'validate'} {shlex.quote(target)}"
 
 
-def consult(graph: JointGraph, opset: Opset) -> tuple[Context, tuple[NotChecked, ...]]:
-    """The context of the rules: advisories that concern this graph, their probes run or cached."""
-    from graphcheck.advisory.load import all_advisories
-    from graphcheck.advisory.needed import needed
-    from graphcheck.advisory.run import probe
-    from graphcheck.worker import progress
-
-    advisories = all_advisories()
-    wanted = needed(graph, advisories)
-    probes: Mapping[str, ProbeResult] = probe(wanted, progress=progress) if wanted else {}
-    of_library = _run_by_library(graph, opset)
-    again = [a.id for a in advisories if a.id in wanted and of_library.intersection(a.ops)]
-    paths = tuple(library.path for library in opset.libraries)
-    measured = probe(again, progress=progress, libraries=paths) if again else {}
-    context = Context(
-        opset=opset, advisories=tuple(advisories), probes=probes, library_probes=measured
-    )
-    return context, (*_elsewhere(opset), *_unproven(advisories, probes))
-
-
-def _elsewhere(opset: Opset) -> Iterable[NotChecked]:
-    """That the target is not the installed runtime, on which alone things are measured."""
-    from graphcheck.opset.load import elsewhere
-
-    why = elsewhere(opset)
-    if why:
-        build = f" with {opset.library}" if opset.build else ""
-        yield NotChecked(f"{opset.runtime} {opset.version}{build} itself", why)
-
-
-def _run_by_library(graph: JointGraph, opset: Opset) -> frozenset[str]:
-    """The ops of which a kernel library runs a call."""
-    from graphcheck.opset.support import kernel_of, library_of
-
-    if not opset.libraries:
-        return frozenset()
-    return frozenset(
-        call.op for call in graph.calls if library_of(call, kernel_of(call, opset) or "", opset)
-    )
-
-
-def _unproven(
-    advisories: Iterable[Advisory], probes: Mapping[str, ProbeResult]
-) -> Iterable[NotChecked]:
-    for advisory in advisories:
-        result = probes.get(advisory.id)
-        if result is not None and result.outcome == "not run":
-            yield NotChecked(f"{advisory.id} ({advisory.title})", result.detail)
-
-
 def _own_kernels(graph: JointGraph, opset: Opset) -> Iterable[NotChecked]:
     """The kernels of the user's own library that the graph calls: nothing is known of them."""
     if not (opset.extra or opset.libraries):
@@ -155,15 +109,6 @@ def _own_kernels(graph: JointGraph, opset: Opset) -> Iterable[NotChecked]:
         yield NotChecked(
             kernel, "it is in your own kernel library; graphcheck validate measures it"
         )
-
-
-def run_rules(graph: JointGraph, context: Context) -> tuple[Finding, ...]:
-    """Findings of all rules in order of code, one per op call."""
-    found: list[Finding] = []
-    for rule in all_rules():
-        findings = rule.check(graph, replace(context, found=tuple(found)))
-        found.extend(mitigate(findings, graph, context))
-    return with_gaps(found, graph)
 
 
 def model_finding(error: ModelError) -> Finding:
@@ -203,23 +148,6 @@ def failure_report(
         versions=versions(opset),
         failed=True,
     )
-
-
-def versions(opset: Opset | None = None) -> dict[str, str]:
-    """Versions of graphcheck, torch, executorch and the opset data; reads package metadata only."""
-    from importlib import metadata
-
-    from graphcheck import __version__
-
-    found = {"graphcheck": __version__}
-    for package in ("torch", "executorch"):
-        try:
-            found[package] = metadata.version(package)
-        except metadata.PackageNotFoundError:
-            found[package] = "not installed"
-    if opset is not None:
-        found["opset"] = f"{opset.runtime} {opset.version} ({opset.library})"
-    return found
 
 
 def _silence(

@@ -21,12 +21,12 @@ from graphcheck.graph.pte import read_before_written, read_pte
 from graphcheck.graph.pte_types import PteMethod, PteProgram
 from graphcheck.graph.signatures import signature_of
 from graphcheck.graph.types import JointGraph, Source
+from graphcheck.judging import run_rules, versions
 from graphcheck.opset.conditions import is_undecided
 from graphcheck.opset.load import load, other_release, with_libraries, with_stamps
 from graphcheck.opset.registry import shipped
 from graphcheck.opset.types import Opset
 from graphcheck.options import CheckOptions
-from graphcheck.pipeline import run_rules, versions
 from graphcheck.report.about import byte_size
 from graphcheck.report.following import asked_rewrites
 from graphcheck.report.types import NotChecked, Report

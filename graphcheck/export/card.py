@@ -13,8 +13,8 @@ from graphcheck.errors import UsageError
 from graphcheck.export.rewriting import Rewritten, rewrite_records
 from graphcheck.export.types import Card, ExportOptions, ExportResult, InputFact
 from graphcheck.files import write_set
+from graphcheck.judging import versions
 from graphcheck.opset.types import Opset
-from graphcheck.pipeline import versions
 from graphcheck.runtime.lower import Lowered
 from graphcheck.validate.batches import device_batches
 from graphcheck.validate.optimizer import named_settings, settings_of

@@ -3,27 +3,46 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from graphcheck.errors import ModelError
+from graphcheck.export.layout import contiguous_, contiguous_requests_, wants_default_layout
 from graphcheck.export.types import RewriteRecord
-from graphcheck.graph.capture import describe
+from graphcheck.graph.capture import describe, exported_program, joint_program, trace
 from graphcheck.graph.freezing import freeze_patterns
 from graphcheck.graph.provenance import clean_module_path
-from graphcheck.graph.trace import Traced, trace_joint
+from graphcheck.graph.trace import Traced, kept_whole, trace_joint
 from graphcheck.graph.types import JointGraph
+from graphcheck.judging import consult, run_rules
 from graphcheck.opset.types import Opset
-from graphcheck.pipeline import consult, run_rules
 from graphcheck.report.types import NotChecked
 from graphcheck.rewrite.apply import Applied
+from graphcheck.rewrite.buffers import cumulative_average
 from graphcheck.rewrite.plan import Choice, Plan
 from graphcheck.rules.interface import Context
-from graphcheck.rules.types import Finding
+from graphcheck.rules.types import Finding, Severity
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
-__all__ = ["Rewritten", "look", "rewrite", "rewrite_records"]
+__all__ = [
+    "SETTLED",
+    "STANDING",
+    "Rewritten",
+    "left_standing",
+    "look",
+    "prepare",
+    "rewrite",
+    "rewrite_records",
+]
+
+STANDING = ("GC1", "GC2", "GC3")
+"""Families of findings with which a program cannot train right."""
+SETTLED = (
+    "tensors with a size that depends on the data have the memory layout that they have unless "
+    "they are empty"
+)
+"""What is told of a lowering that settled memory layouts."""
 
 _ROUNDS = 4
 
@@ -41,6 +60,42 @@ class Rewritten:
     findings: tuple[Finding, ...]
     not_checked: tuple[NotChecked, ...] = ()
     records: tuple[tuple[Applied, str, str], ...] = ()
+
+
+def prepare(
+    workload: Workload, opset: Opset, choice: Choice
+) -> tuple[Workload, Rewritten, tuple[str, ...]]:
+    """The workload as it is lowered, its graph rewritten, and what was made row-major.
+
+    Raises ModelError.
+    """
+    with kept_whole(choice.whole):
+        with cumulative_average():
+            traced = trace(workload)
+        state = look(traced, workload, opset)
+        layouts: tuple[str, ...] = ()
+        if wants_default_layout(state.findings):
+            workload, traced, layouts = _row_major(workload, traced)
+            state = look(traced, workload, opset) if layouts else state
+        return workload, rewrite(state, workload, opset, choice), layouts
+
+
+def _row_major(workload: Workload, traced: Traced) -> tuple[Workload, Traced, tuple[str, ...]]:
+    """The workload and its joint graph in the default memory layout, and what was changed."""
+    workload, told = contiguous_(workload)
+    exported = traced.exported
+    if told:
+        with cumulative_average():
+            exported, _ = exported_program(workload, strict=traced.strict)
+    told += contiguous_requests_(exported)
+    if told:
+        traced = joint_program(exported, workload, strict=traced.strict)
+    return workload, traced, told
+
+
+def left_standing(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings with which nothing is exported."""
+    return [f for f in findings if f.family in STANDING and f.severity is not Severity.NOTE]
 
 
 def rewrite(

@@ -18,19 +18,16 @@ from graphcheck.export.inference import (
     inference_method,
     prove_inference,
 )
-from graphcheck.export.layout import contiguous_, contiguous_requests_, wants_default_layout
 from graphcheck.export.output import checked_output
 from graphcheck.export.reference import reference_trace
-from graphcheck.export.rewriting import look, rewrite
+from graphcheck.export.rewriting import SETTLED, STANDING, left_standing, look, prepare
 from graphcheck.export.swap import swap_
 from graphcheck.export.types import Card, ExportOptions, ExportResult, RandomInput
-from graphcheck.graph.capture import exported_program, joint_program, trace
 from graphcheck.graph.precheck import precheck
-from graphcheck.graph.trace import Traced, kept_whole
 from graphcheck.opset.load import load, with_libraries
 from graphcheck.opset.types import Opset
 from graphcheck.report.following import asked_rewrites
-from graphcheck.rewrite.buffers import cumulative_average, initial_state_passes
+from graphcheck.rewrite.buffers import initial_state_passes
 from graphcheck.rewrite.metadata import correct
 from graphcheck.rewrite.plan import Choice, check_names
 from graphcheck.rules.dedupe import deduplicate
@@ -43,7 +40,6 @@ from graphcheck.workload.types import Workload
 
 __all__ = ["export_workload"]
 
-_STANDING = ("GC1", "GC2", "GC3")
 _CORRECTED = ("GC501",)
 
 
@@ -67,15 +63,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     choice = Choice(
         options.rewrite, options.no_rewrite, options.prefer == "patch", opset.all_kernels
     )
-    with kept_whole(choice.whole):
-        with cumulative_average():
-            traced = trace(workload)
-        state = look(traced, workload, opset)
-        layouts: tuple[str, ...] = ()
-        if wants_default_layout(state.findings):
-            workload, traced, layouts = _row_major(workload, traced)
-            state = look(traced, workload, opset) if layouts else state
-        rewritten = rewrite(state, workload, opset, choice)
+    workload, rewritten, layouts = prepare(workload, opset, choice)
     prediction = Prediction.of(workload) if options.with_inference else None
     inference = inference_method(prediction, opset, choice) if prediction else None
     draws: tuple[RandomInput, ...] = ()
@@ -85,10 +73,10 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
         )
         if draws:
             rewritten = look(traced, workload, opset, rewritten.records)
-    standing = [f for f in rewritten.findings if _stands(f)]
+    standing = left_standing(rewritten.findings)
     if inference:
         # Nothing of it reaches a parameter, so that what is a note there is wrong here.
-        standing += [f for f in inference.findings if f.family in _STANDING and not f.mitigated]
+        standing += [f for f in inference.findings if f.family in STANDING and not f.mitigated]
     if standing:
         return _refused(options, standing)
     joint = rewritten.traced.joint
@@ -99,6 +87,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
         # looked up in the emitted program.
         retry_without_ir_check=True,
         passes=initial_state_passes(joint),
+        settle=True,
         placement=Placement(
             methods={METHOD: inference.traced.joint} if inference else {},
             trained=frozenset(
@@ -116,8 +105,11 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     corrected, corrections = correct(lowered.program)
     if not lowered.ir_checked:
         refused = sorted({f.subject for f in rewritten.findings if f.code == "GC104"})
-        told = ", ".join(refused) or "an op of predict"
+        sizes = "a size that depends on the data" if rewritten.graph.from_data else ""
+        told = ", ".join(refused) or sizes or "an op of predict"
         corrections += (f"lowered without to_edge's IR check, which refuses {told}",)
+    if lowered.settled:
+        corrections += (SETTLED,)
     lowered = replace(lowered, program=corrected)
     missing = _missing_kernels(corrected, opset)
     if missing:
@@ -226,25 +218,8 @@ def _patched(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(
         f"{finding.mitigated}: {finding.subject} ({finding.module})"
         for finding in deduplicate(findings)
-        if finding.mitigated and finding.family in _STANDING
+        if finding.mitigated and finding.family in STANDING
     )
-
-
-def _stands(finding: Finding) -> bool:
-    return finding.family in _STANDING and finding.severity is not Severity.NOTE
-
-
-def _row_major(workload: Workload, traced: Traced) -> tuple[Workload, Traced, tuple[str, ...]]:
-    """The workload and its joint graph in the default memory layout, and what was changed."""
-    workload, told = contiguous_(workload)
-    exported = traced.exported
-    if told:
-        with cumulative_average():
-            exported, _ = exported_program(workload, strict=traced.strict)
-    told += contiguous_requests_(exported)
-    if told:
-        traced = joint_program(exported, workload, strict=traced.strict)
-    return workload, traced, told
 
 
 def _refused(options: ExportOptions, standing: Sequence[Finding]) -> ExportResult:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from graphcheck.graph.data_sizes import from_data
 from graphcheck.graph.facts import (
     buffer_facts,
     evaluating_modules,
@@ -121,6 +122,7 @@ def describe(traced: Traced, workload: Workload, *, loss: bool = False) -> Joint
         strict=traced.strict,
         evaluating=evaluating_modules(workload),
         example_facts=_example_facts(traced, workload, measured) if has_norm or measured else {},
+        from_data=from_data(joint),
     )
 
 

@@ -8,6 +8,7 @@ ExecuTorch derives a tensor's dim order from its strides (largest first, stable)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any
 
 __all__ = ["dim_order_of", "edge_strides", "laid_out_anew"]
@@ -39,6 +40,8 @@ _VIEWS = frozenset(
     ]
 )
 
+_COPIES = ("_to_copy", "clone")
+
 # Lowering copies the input of these to the default layout first (LegalizePortableDimOrderPass).
 _CONTIGUOUS_FIRST = frozenset(
     [
@@ -50,11 +53,28 @@ _CONTIGUOUS_FIRST = frozenset(
 )
 
 
+# Stands for a size that the data make: the layout is that of a tensor that is not empty.
+_MANY = 1 << 20
+
+
 def dim_order_of(strides: Sequence[Any]) -> tuple[int, ...]:
-    """Dims from outermost to innermost; () when a stride is symbolic."""
-    if not all(isinstance(stride, int) for stride in strides):
+    """Dims from outermost to innermost; () when a stride depends on a dynamic input size."""
+    known = [_known(stride) for stride in strides]
+    if None in known:
         return ()
-    return tuple(sorted(range(len(strides)), key=lambda dim: -strides[dim]))
+    return tuple(sorted(range(len(known)), key=lambda dim: -known[dim]))  # type: ignore[operator]
+
+
+def _known(stride: Any) -> int | None:
+    """A number for a stride that is one, or that sizes from the data make."""
+    if isinstance(stride, int):
+        return stride
+    from torch.fx.experimental.symbolic_shapes import free_symbols, free_unbacked_symbols
+
+    symbols = free_symbols(stride)
+    if symbols != free_unbacked_symbols(stride):
+        return None
+    return int(stride.node.expr.subs(dict.fromkeys(symbols, _MANY)))
 
 
 def _is_contiguous(value: Any) -> bool:
@@ -66,9 +86,9 @@ def _is_default(strides: Sequence[Any]) -> bool:
 
 
 def _makes_layout(node: Any) -> bool:
-    """Whether the op itself chooses the layout of its result: LAPACK works on columns."""
+    """Whether the op itself chooses the layout of its result: these work on columns."""
     name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
-    return name.startswith(("linalg_", "_linalg_", "cholesky", "lu_unpack"))
+    return name.startswith(("linalg_", "_linalg_", "cholesky", "lu_unpack", "nonzero"))
 
 
 def _needs_simulation(joint: Any) -> bool:
@@ -95,7 +115,7 @@ def _needs_simulation(joint: Any) -> bool:
 def laid_out_anew(joint: Any) -> frozenset[str]:
     """Nodes that are in another layout than the default whatever model, inputs and forward ask for.
 
-    Those that ops of linear algebra make, and what inherits it.
+    Those that ops of linear algebra and nonzero make, and what inherits it.
     """
     if not any(_makes_layout(node) for node in joint.graph.nodes):
         return frozenset()
@@ -116,6 +136,7 @@ def edge_strides(joint: Any, *, as_default: bool = False) -> Mapping[str, Any]:
     """
     import torch
     from torch._guards import detect_fake_mode
+    from torch.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 
     if not _needs_simulation(joint):
         return {}
@@ -131,6 +152,8 @@ def edge_strides(joint: Any, *, as_default: bool = False) -> Mapping[str, Any]:
             result = super().run_node(node)
             name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
             made_anew = name in _VIEWS or str(node.target) in _CONTIGUOUS_FIRST
+            # Nor has a copy of a single column any other order.
+            made_anew |= name in _COPIES and tuple(result.shape[1:]) == (1,)
             asked = name == "empty_permuted" or "memory_format" in node.kwargs
             if node.op == "call_function" and (made_anew or (as_default and asked)):
                 result = torch.utils._pytree.tree_map_only(
@@ -156,6 +179,8 @@ def edge_strides(joint: Any, *, as_default: bool = False) -> Mapping[str, Any]:
                 else v
                 for v in values
             ]
-    with mode:
+    fresh = mode.shape_env.ignore_fresh_unbacked_symbols if mode.shape_env else nullcontext
+    # Where it stops, lowering stops as well, and says so.
+    with mode, fresh(), suppress(GuardOnDataDependentSymNode):
         Simulation(joint.graph_module, garbage_collect_values=False).run(*values)
     return strides

@@ -10,6 +10,7 @@ from typing import Any
 __all__ = [
     "Argument",
     "BufferFact",
+    "FromData",
     "JointGraph",
     "OpCall",
     "OutputKind",
@@ -167,6 +168,20 @@ class BufferFact:
 
 
 @dataclass(frozen=True)
+class FromData:
+    """A size or number that is known only when the program runs, and the call that makes it.
+
+    `symbol` is torch's name (`u0`), `most` its upper bound, None without one. `size` is false for
+    a number that is read out of a tensor (`.item()`).
+    """
+
+    symbol: str
+    node: str
+    most: int | None = None
+    size: bool = True
+
+
+@dataclass(frozen=True)
 class JointGraph:
     """The joint forward/backward graph as facts; no torch object is kept.
 
@@ -186,6 +201,7 @@ class JointGraph:
     """Path and type of modules in eval mode that would act differently in train mode."""
     example_facts: Mapping[str, Any] = field(default_factory=dict)
     """Facts measured on the example data, by node name (for numerics rules)."""
+    from_data: tuple[FromData, ...] = ()
 
     @cached_property
     def alike(self) -> tuple[tuple[OpCall, ...], ...]:

@@ -2,18 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from graphcheck.graph.types import JointGraph
+from graphcheck.graph.types import JointGraph, OpCall
+from graphcheck.opset.conditions import tensors_of
 from graphcheck.rules.interface import Context, Rule
 from graphcheck.rules.kernels import limit_findings
-from graphcheck.rules.types import Finding, Severity
+from graphcheck.rules.types import Finding, Mend, Severity
 
 __all__ = ["RULE"]
 
+_BY_MASK = Mend(
+    "rewrite",
+    "nonzero_mask",
+    "boolean indexing of the places, whose result is row-major",
+    True,
+    "graphcheck export",
+)
+
 
 def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
-    return limit_findings(graph, context.opset, RULE.code)
+    found = limit_findings(graph, context.opset, RULE.code)
+    made = {call.node: call for call in graph.calls}
+    return (_with_origin(finding, made) for finding in found)
+
+
+def _with_origin(finding: Finding, made: Mapping[str, OpCall]) -> Finding:
+    """The finding with the `nonzero` that the layout comes from, which is what is rewritten."""
+    origin = _nonzero_before(made[finding.nodes[0]], made)
+    if origin is None:
+        return finding
+    return replace(
+        finding,
+        evidence=(*finding.evidence, "the result of nonzero is in column-major layout"),
+        mends=(*finding.mends, _BY_MASK),
+        nodes=(*finding.nodes, origin.node),
+    )
+
+
+def _nonzero_before(call: OpCall, made: Mapping[str, OpCall]) -> OpCall | None:
+    seen = {call.node}
+    left = [call]
+    while left:
+        call = left.pop()
+        if call.op == "aten.nonzero":
+            return call
+        nodes = {tensor.node for tensor in tensors_of(call)} - seen
+        seen |= nodes
+        left += [made[node] for node in nodes if node in made and made[node].keeps_layout]
+    return None
 
 
 RULE = Rule(

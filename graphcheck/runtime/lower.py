@@ -8,9 +8,10 @@ nodes of the emitted graph carry the mark of their exported node (`graphcheck.gr
 
 from __future__ import annotations
 
-import re
+import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,14 @@ from graphcheck.graph.facts import tied_parameters
 from graphcheck.graph.provenance import Provenance, clean_module_path
 from graphcheck.graph.trace import Traced
 from graphcheck.graph.types import Source
+from graphcheck.runtime.lower_failure import (
+    StageFailure,
+    edge_failure,
+    executorch_failure,
+    first_line,
+)
 from graphcheck.runtime.placement import WEIGHTS_TAG, Placement, place_, share_state_
+from graphcheck.runtime.settle import forget_pending_, layouts_settled
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
@@ -29,32 +37,11 @@ __all__ = [
     "Instruction",
     "Lowered",
     "LoweringStage",
-    "StageFailure",
     "kernel_nodes",
     "lower",
-    "name_modules",
 ]
 
 _NOWHERE = Source(module="")
-_NOT_CORE = re.compile(r"Operator torch\._ops\.(?P<op>\S+) is not in Core ATen")
-_NO_OUT = re.compile(r"Missing out variants: \{(?P<ops>[^}]*)\}")
-_QUOTED = re.compile(r"'([^']+)'")
-
-
-@dataclass(frozen=True)
-class StageFailure:
-    """Why a stage failed: a sentence, the op it stopped at (`aten.avg_pool2d_backward`), if any.
-
-    `modules` are the paths of the user's modules the op comes from; `log` is torch's own message;
-    `code` is the GC0 code of a model that cannot be exported or differentiated.
-    """
-
-    message: str
-    hint: str = ""
-    op: str = ""
-    modules: tuple[str, ...] = ()
-    code: str = ""
-    log: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,7 +75,8 @@ class Lowered:
     `program` is the serialized program, None after a failure; `weights` is the file of weights
     beside it, if they are external. `traced` holds the exported program
     and the joint graph, `joint` the graph that was lowered (after the transform), `emitted` the
-    graph the instructions were written from; they are torch objects.
+    graph the instructions were written from; they are torch objects. `settled`: a memory layout
+    was decided that a size from the data had left open.
     """
 
     stages: list[LoweringStage] = field(default_factory=list)
@@ -99,6 +87,7 @@ class Lowered:
     joint: Any = None
     emitted: Any = None
     ir_checked: bool = True
+    settled: bool = False
     notes: list[str] = field(default_factory=list)
 
     def write(self, folder: Path) -> tuple[Path, Path | None]:
@@ -132,6 +121,7 @@ def lower(
     strict: bool = False,
     traced: Traced | None = None,
     placement: Placement | None = None,
+    settle: bool = False,
 ) -> Lowered:
     """Lower a workload the way the documentation of ExecuTorch does.
 
@@ -141,7 +131,8 @@ def lower(
     export first; it is taken for tied weights, and where non-strict export fails, in any case.
 
     `traced` is what to lower in place of a fresh trace (a joint graph that has been rewritten).
-    `placement` adds methods that share the state of `forward`, or keeps weights outside.
+    `placement` adds methods that share the state of `forward`, or keeps weights outside. `settle`
+    decides memory layouts that depend on sizes from the data (`graphcheck.runtime.settle`).
 
     Parameters without gradient fail the joint stage, as in torch, unless
     `allow_missing_gradients`: then a zero stands for their gradient.
@@ -171,6 +162,7 @@ def lower(
             transform,
             list(passes),
             placement or Placement(),
+            layouts_settled if settle else contextlib.nullcontext,
         ),
     )
     return lowered
@@ -189,15 +181,10 @@ def _stage(lowered: Lowered, name: str, work: Callable[[], Any]) -> Any:
     except ModelError as error:
         failure = StageFailure(error.message, error.hint, code=error.code)
     except Exception as error:
-        failure = StageFailure(f"{name} failed: {_first_line(error)}", log=str(error))
+        failure = StageFailure(f"{name} failed: {first_line(error)}", log=str(error))
     detail = "; ".join(lowered.notes[notes:]) if failure is None else ""
     lowered.stages.append(LoweringStage(name, time.monotonic() - start, failure, detail))
     return result
-
-
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 
 def _export(workload: Workload, lowered: Lowered, strict: bool) -> tuple[Any, bool]:
@@ -240,6 +227,7 @@ def _to_program(
     transform: Callable[[Any], Any] | None,
     passes: list[Any],
     placement: Placement,
+    layouts: Callable[[], AbstractContextManager[list[str] | None]],
 ) -> bool:
     assert lowered.traced is not None
     joint = lowered.traced.joint
@@ -260,83 +248,33 @@ def _to_program(
     try:
         program = edge(check_ir)
     except Exception as error:
-        failure = _edge_failure(error, joint, provenance)
+        failure = edge_failure(error, joint, provenance)
         if not (retry and check_ir and failure.op):
             raise _Failed(failure) from error
         lowered.notes.append(f"{failure.message}; lowered without the IR check")
         lowered.ir_checked = False
+        forget_pending_(joint)
         try:
             program = edge(False)
         except Exception as again:
-            raise _Failed(_edge_failure(again, joint, provenance)) from again
+            raise _Failed(edge_failure(again, joint, provenance)) from again
     for name in placement.methods:
         share_state_(program.exported_program(name), placement.trained)
     progress("lowering: to_executorch")
     try:
         config = ExecutorchBackendConfig(passes=passes)
         place_(config, placement, joint)
-        final = program.to_executorch(config=config)
+        with layouts() as settled:
+            final = program.to_executorch(config=config)
+        lowered.settled = bool(settled)
         lowered.program = bytes(final.buffer)
         if placement.external:
             lowered.weights = bytes(final._tensor_data[WEIGHTS_TAG])
     except Exception as error:
-        raise _Failed(_executorch_failure(error, joint, provenance)) from error
+        raise _Failed(executorch_failure(error, joint, provenance)) from error
     lowered.emitted = final.exported_program()
     lowered.instructions = tuple(_instructions(final, joint, provenance))
     return True
-
-
-def _edge_failure(error: Exception, joint: Any, provenance: Provenance) -> StageFailure:
-    match = _NOT_CORE.search(str(error))
-    if match is None:
-        return StageFailure(f"to_edge failed: {_first_line(error)}", log=str(error))
-    op = match["op"].removesuffix(".default")
-    modules = _modules_of(match["op"], joint, provenance)
-    return StageFailure(
-        f"to_edge refuses {op}{name_modules(modules)}: not core ATen",
-        op=op,
-        modules=modules,
-        log=str(error),
-    )
-
-
-def _executorch_failure(error: Exception, joint: Any, provenance: Provenance) -> StageFailure:
-    match = _NO_OUT.search(str(error))
-    if match is None:
-        return StageFailure(f"to_executorch failed: {_first_line(error)}", log=str(error))
-    names = sorted(name.replace("::", ".") for name in _QUOTED.findall(match["ops"]))
-    told = []
-    modules: tuple[str, ...] = ()
-    for name in names:
-        here = _modules_of(name, joint, provenance)
-        modules += tuple(module for module in here if module not in modules)
-        told.append(f"{name}{name_modules(here)}")
-    return StageFailure(
-        f"to_executorch finds no out variant for {', '.join(told)}",
-        op=names[0] if names else "",
-        modules=modules,
-        log=str(error),
-    )
-
-
-def _modules_of(op: str, joint: Any, provenance: Provenance) -> tuple[str, ...]:
-    """Module paths of the joint nodes that call `op`, with or without overload."""
-    found: dict[str, None] = {}
-    for node in joint.graph.nodes:
-        name = str(node.target)
-        if node.op == "call_function" and op in (name, name.rpartition(".")[0]):
-            module = provenance.source(node).module
-            if module:
-                found[module] = None
-    return tuple(found)
-
-
-def name_modules(modules: Sequence[str], limit: int = 3) -> str:
-    """` (norm1, norm2 and 18 more)`, empty without modules."""
-    if not modules:
-        return ""
-    more = f" and {len(modules) - limit} more" if len(modules) > limit else ""
-    return f" ({', '.join(modules[:limit])}{more})"
 
 
 def _instructions(final: Any, joint: Any, provenance: Provenance) -> Iterator[Instruction]:

@@ -37,8 +37,8 @@ def _workload(x=None):
 
 def _findings(traced, workload):
     from graphcheck.graph.capture import describe
+    from graphcheck.judging import consult, run_rules
     from graphcheck.opset.load import load
-    from graphcheck.pipeline import consult, run_rules
 
     graph = describe(traced, workload)
     return run_rules(graph, consult(graph, load("1.5.1"))[0])

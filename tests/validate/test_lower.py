@@ -102,7 +102,7 @@ def test_a_transform_changes_what_is_lowered():
 
 
 def test_module_names_are_shortened():
-    from graphcheck.runtime.lower import name_modules
+    from graphcheck.runtime.lower_failure import name_modules
 
     assert name_modules(()) == ""
     assert name_modules(("a", "b")) == " (a, b)"

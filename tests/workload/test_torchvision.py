@@ -104,7 +104,9 @@ def test_vit_is_built_for_the_given_size():
             "torchvision:fasterrcnn_resnet50_fpn takes lists of images and of target "
             "dictionaries, and its losses select boxes, whose number depends on the data; neither "
             "can be exported for training.",
-            "Check its backbone alone, for instance `torchvision:resnet50`.",
+            "Choose boxes outside the graph: check backbone and heads in a file of your own, "
+            "with the target of each anchor as an input; or the backbone alone "
+            "(`torchvision:resnet50`).",
         ),
         (
             "quantized_resnet18",

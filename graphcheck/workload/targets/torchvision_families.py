@@ -76,7 +76,9 @@ FAMILIES = (
         "detection",
         refusal="takes lists of images and of target dictionaries, and its losses select boxes, "
         "whose number depends on the data; neither can be exported for training",
-        instead="Check its backbone alone, for instance `torchvision:resnet50`.",
+        instead="Choose boxes outside the graph: check backbone and heads in a file of your own, "
+        "with the target of each anchor as an input; or the backbone alone "
+        "(`torchvision:resnet50`).",
     ),
     Family(
         "quantization",
