@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from graphcheck.validate.oracle import Tolerances
 from graphcheck.validate.types import Divergence
+
+if TYPE_CHECKING:
+    from graphcheck.validate.oracle import Tolerances
 
 __all__ = [
     "LOSS",
     "Error",
     "judge_step",
+    "largest",
     "measure",
     "relative",
     "scale_of",
@@ -37,6 +40,18 @@ class Error:
     scale: float
 
 
+def largest(array: Any) -> float:
+    """Largest absolute entry, non-finite ones left out; 0 without any."""
+    import numpy
+
+    size = numpy.abs(array)
+    found = float(size.max()) if size.size else 0.0
+    if found < math.inf:
+        return found
+    finite = size[numpy.isfinite(size)]
+    return float(finite.max()) if finite.size else 0.0
+
+
 def measure(runtime: Any, eager: Any) -> Error:
     """Largest absolute difference of two arrays; entries that are equal or both NaN differ by 0.
 
@@ -45,16 +60,18 @@ def measure(runtime: Any, eager: Any) -> Error:
     import numpy
 
     wanted = numpy.asarray(eager, dtype=numpy.float64)
-    finite = numpy.abs(wanted[numpy.isfinite(wanted)])
-    scale = float(finite.max()) if finite.size else 0.0
+    scale = largest(wanted)
     if runtime is None or numpy.shape(runtime) != wanted.shape:
         return Error(math.inf, math.nan, scale, scale)
     got = numpy.asarray(runtime, dtype=numpy.float64)
     if got.size == 0:
         return Error(0.0, 0.0, 0.0, 0.0)
-    same = (got == wanted) | (numpy.isnan(got) & numpy.isnan(wanted))
     with numpy.errstate(invalid="ignore", over="ignore"):
-        difference = numpy.where(same, 0.0, numpy.abs(got - wanted))
+        difference = numpy.abs(got - wanted)
+    # Infinite or NaN: there are such entries, and those that are the same in both differ by 0.
+    if not difference.max() < math.inf:
+        same = (got == wanted) | (numpy.isnan(got) & numpy.isnan(wanted))
+        difference = numpy.where(same, 0.0, difference)
     # argmax returns the first NaN, if there is one.
     worst = numpy.unravel_index(numpy.argmax(difference), difference.shape)
     return Error(float(difference[worst]), float(got[worst]), float(wanted[worst]), scale)

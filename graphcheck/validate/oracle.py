@@ -10,13 +10,14 @@ from __future__ import annotations
 import copy
 import re
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 from graphcheck.errors import ModelError, UsageError
 from graphcheck.runtime.types import OptimizerSettings
+from graphcheck.validate.measure import largest
 from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
 from graphcheck.validate.optimizer import OPTIMIZERS, make_optimizer
 from graphcheck.workload.types import Workload
@@ -122,6 +123,23 @@ class Oracle:
 
         `mode` is entered around both. Buffers that forward writes move on, unless `keep_buffers`.
         """
+        loss = self._pass(index, mode, keep_buffers)
+        result = EagerStep(
+            loss=loss,
+            gradients={
+                name: _double(self.parameters[name].grad)
+                for name in self.trainable
+                if self.parameters[name].grad is not None
+            },
+        )
+        if update:
+            self._update()
+        return result
+
+    def _pass(
+        self, index: int, mode: AbstractContextManager[Any] | None, keep_buffers: bool
+    ) -> float:
+        """Forward and backward, which leaves the gradients at the parameters; gives the loss."""
         import torch
 
         args, kwargs = self.batches[index % len(self.batches)]
@@ -137,20 +155,10 @@ class Oracle:
             output = self.module(*args, **kwargs)
             loss = _first(output)
             loss.backward()
-        result = EagerStep(
-            loss=float(loss.detach().double()),
-            gradients={
-                name: _double(self.parameters[name].grad)
-                for name in self.trainable
-                if self.parameters[name].grad is not None
-            },
-        )
-        if update:
-            self._update()
         with torch.no_grad():
             for name, tensor in saved.items():
                 self._buffers[name].copy_(tensor)
-        return result
+        return float(loss.detach().double())
 
     def maker_of_nan(self, index: int) -> str:
         """`SqrtBackward0`, the first backward function with NaN for a result; "" for none."""
@@ -226,13 +234,13 @@ class Oracle:
         mode: AbstractContextManager[Any],
     ) -> Tolerances:
         """How far one perturbed pass is from the reference."""
-        moved = self.step(index, mode=mode, keep_buffers=True)
-        loss = abs(moved.loss - reference.loss)
+        loss = abs(self._pass(index, mode, keep_buffers=True) - reference.loss)
         return Tolerances(
             # A perturbed pass that overflows says nothing about rounding.
             loss if loss < float("inf") else 0.0,
             {
-                name: _largest([moved.gradients[name] - gradient])
+                # One at a time: a large model has no room for all of them twice.
+                name: _largest([_double(self.parameters[name].grad) - gradient])
                 for name, gradient in reference.gradients.items()
             },
         )
@@ -242,16 +250,9 @@ def _precision(dtype: Any) -> float:
     return -unit(dtype)
 
 
-def _largest(arrays: Any) -> float:
+def _largest(arrays: Iterable[Any]) -> float:
     """Largest absolute entry of all arrays, non-finite ones left out; 0 without any."""
-    import numpy
-
-    best = 0.0
-    for array in arrays:
-        finite = numpy.abs(array[numpy.isfinite(array)])
-        if finite.size:
-            best = max(best, float(finite.max()))
-    return best
+    return max(map(largest, arrays), default=0.0)
 
 
 def _first(output: Any) -> Any:
@@ -271,8 +272,11 @@ def _cloned(value: Any) -> Any:
 
 
 def _double(tensor: Any) -> Any:
+    import torch
+
     dense = tensor.detach()
-    return (dense.to_dense() if dense.is_sparse else dense).double().numpy().copy()
+    dense = dense.to_dense() if dense.is_sparse else dense
+    return dense.to(torch.float64, copy=True).numpy()
 
 
 def _array(tensor: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from graphcheck.runtime.types import OptimizerSettings, StepRecord, Trace
-from graphcheck.validate.measure import measure, relative
+from graphcheck.validate.measure import largest, measure, relative
 from graphcheck.validate.noise import AMPLITUDE, unit
 from graphcheck.validate.optimizer import make_optimizer, told_optimizer
 from graphcheck.validate.oracle import Oracle
@@ -44,7 +44,7 @@ class Updates:
             error = measure(moved, wanted)
             dtype = self.oracle.parameters[self.oracle.aliases[name]].dtype
             before = record.parameters[name]
-            size = max(measure(before, before).scale, error.scale)
+            size = max(largest(before), error.scale)
             tolerance = AMPLITUDE * unit(dtype) * size
             if not (error.absolute <= tolerance):
                 divergence = Divergence(
