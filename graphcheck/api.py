@@ -7,7 +7,6 @@ crashes or eats the memory becomes an answer.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import os
 import shlex
@@ -127,9 +126,10 @@ def export(
     """
     from graphcheck.export.run import export_workload
     from graphcheck.export.types import ExportOptions
+    from graphcheck.graph.gradient_hooks import copied_with_hooks
     from graphcheck.workload.load import from_module
 
-    workload = from_module(copy.deepcopy(module), inputs, loss=loss, targets=targets)
+    workload = from_module(copied_with_hooks(module), inputs, loss=loss, targets=targets)
     wanted = options or ExportOptions(target=workload.target)
     return export_workload(workload, replace(wanted, output=os.fspath(output)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from graphcheck.graph.data_sizes import from_data
@@ -123,7 +124,30 @@ def describe(traced: Traced, workload: Workload, *, loss: bool = False) -> Joint
         evaluating=evaluating_modules(workload),
         example_facts=_example_facts(traced, workload, measured) if has_norm or measured else {},
         from_data=from_data(joint),
+        not_checked=tuple(_unread(joint, provenance)),
     )
+
+
+def _unread(joint: Any, provenance: Provenance) -> Iterator[tuple[str, str]]:
+    """Control flow operators: their branches are graphs of their own."""
+    import torch
+
+    seen: set[tuple[str, str]] = set()
+    for node in joint.graph.nodes:
+        if node.op != "call_function" or not isinstance(
+            node.target, torch._ops.HigherOrderOperator
+        ):
+            continue
+        source = provenance.source(node)
+        place = f"{Path(source.file).name}:{source.line}" if source.file else source.module
+        key = (node.target._name, place)
+        if key not in seen:
+            seen.add(key)
+            yield (
+                f"the ops within {node.target._name} ({place})",
+                "a branch is a graph of its own, which is not read; compute both sides and choose "
+                "with torch.where to have it checked",
+            )
 
 
 class _Cleaner:

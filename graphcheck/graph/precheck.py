@@ -11,6 +11,7 @@ from typing import Any
 
 from graphcheck.errors import ModelError
 from graphcheck.graph.custom_functions import lost_backward
+from graphcheck.graph.gradient_hooks import lost_hooks
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import Frame, shown_path
 from graphcheck.workload.with_loss import argument_names
@@ -52,13 +53,35 @@ class Problem(ModelError):
 def precheck(workload: Workload) -> list[Problem]:
     """What can be told before export: inputs that are no tensors (GC009), nothing to train
     (GC007), modules hidden in plain containers (GC010, not fatal), custom backward passes that
-    export drops (GC013, not fatal). Runs the model only when it may call a custom function."""
+    and gradient hooks that export drops (GC013, GC015, not fatal). Runs the model only when it may
+    have such."""
     return [
         *_inputs_that_are_no_tensors(workload),
         *_nothing_to_train(workload),
         *_hidden(workload),
         *_custom_backward(workload),
+        *_gradient_hooks(workload),
     ]
+
+
+def _gradient_hooks(workload: Workload) -> Iterator[Problem]:
+    lost = lost_hooks(workload)
+    if lost is None:
+        return
+    told = "; ".join(dict.fromkeys(f"{hook.function} on {hook.on}" for hook in lost.hooks))
+    count = len(lost.parameters)
+    first = lost.hooks[0]
+    yield Problem(
+        "GC015",
+        f"Gradient hooks are lost in export ({told}): the gradient of {lost.parameter} is off by "
+        f"{lost.error:.2g} of its largest entry"
+        + (f" ({count} parameters are affected)." if count > 1 else "."),
+        "Change the gradient in the graph, for instance `2 * x.detach() - x` to reverse it, or "
+        "let the app change it between the step and the optimizer.",
+        fatal=False,
+        file=first.file,
+        line=first.line,
+    )
 
 
 def _custom_backward(workload: Workload) -> Iterator[Problem]:

@@ -7,7 +7,6 @@ trainable parameter, and (when asked) the tolerance that float rounding calls fo
 
 from __future__ import annotations
 
-import copy
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -16,11 +15,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphcheck.errors import ModelError, UsageError
+from graphcheck.graph.gradient_hooks import copied_with_hooks
 from graphcheck.runtime.types import OptimizerSettings
 from graphcheck.validate.measure import largest
 from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
 from graphcheck.validate.optimizer import OPTIMIZERS, make_optimizer
 from graphcheck.workload.types import Workload
+from graphcheck.workload.user_code import running_user_code
 
 __all__ = ["EagerStep", "Oracle", "Tolerances"]
 
@@ -51,6 +52,10 @@ class EagerStep:
     gradients: dict[str, Any]
 
 
+_STEP = "a training step failed in eager PyTorch"
+_STEP_HINT = "The model's own code raises it, in ordinary PyTorch, too: mend it there."
+
+
 class Oracle:
     """Eager training of a copy of the workload's module with an optimizer of torch.optim.
 
@@ -74,7 +79,7 @@ class Oracle:
                 f"choose one of {', '.join(OPTIMIZERS)}",
             )
         try:
-            self.module = copy.deepcopy(workload.module)
+            self.module = copied_with_hooks(workload.module)
         except Exception as error:
             raise ModelError(
                 f"the model cannot be copied, so eager cannot start from the same weights: {error}",
@@ -151,7 +156,10 @@ class Oracle:
         # The user's inputs must stay as they are, even if forward writes into them.
         args, kwargs = _cloned(args), _cloned(kwargs)
         # Around comes last: its own draws must not pass through the noise.
-        with mode or nullcontext(), self.around(index):
+        with (
+            running_user_code(_STEP, hint=_STEP_HINT, code="GC014") if mode is None else mode,
+            self.around(index),
+        ):
             output = self.module(*args, **kwargs)
             loss = _first(output)
             loss.backward()
@@ -234,7 +242,17 @@ class Oracle:
         mode: AbstractContextManager[Any],
     ) -> Tolerances:
         """How far one perturbed pass is from the reference."""
-        loss = abs(self._pass(index, mode, keep_buffers=True) - reference.loss)
+        try:
+            loss = abs(self._pass(index, mode, keep_buffers=True) - reference.loss)
+        except NotImplementedError as error:
+            found = re.search(r"HigherOrderOperator (\w+)", str(error))
+            if found is None:
+                raise
+            raise ModelError(
+                f"what rounding can change cannot be measured through the control flow operator "
+                f"{found[1]}, so there is no tolerance to judge by",
+                "compute both sides and choose with torch.where",
+            ) from error
         return Tolerances(
             # A perturbed pass that overflows says nothing about rounding.
             loss if loss < float("inf") else 0.0,

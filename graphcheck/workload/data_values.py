@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from graphcheck.errors import UsageError
+from graphcheck.workload.tensor_hooks import tensor_hooks_off
 from graphcheck.workload.types import Workload
 
 __all__ = ["check_values"]
@@ -152,7 +153,7 @@ def _forward(module: Any, positional: tuple[Any, ...], named: Mapping[str, Any])
     from torch.utils._pytree import tree_leaves
 
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with torch.no_grad(), torch.random.fork_rng(devices=[]), tensor_hooks_off():
         output = torch.func.functional_call(module, buffers, positional, dict(named))
     return next(iter(tree_leaves(output)), None)
 

@@ -14,6 +14,7 @@ from graphcheck.workload.losses import loss_named
 from graphcheck.workload.request import WorkloadRequest
 from graphcheck.workload.running_forward import running_forward
 from graphcheck.workload.targets.interface import Loaded, kind_of
+from graphcheck.workload.tensor_hooks import tensor_hooks_off
 from graphcheck.workload.types import Workload
 from graphcheck.workload.with_loss import PREFIX
 
@@ -168,6 +169,7 @@ def _initialise_lazy(
     with (
         running_forward("forward failed while lazy modules were initialised", folder=loaded.folder),
         torch.no_grad(),
+        tensor_hooks_off(),
     ):
         loaded.module(*inputs, **kwargs)
     guesses.append("Lazy modules were initialised by one forward pass on the example inputs.")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from graphcheck.worker import progress
 from graphcheck.workload.running_forward import running_forward
+from graphcheck.workload.tensor_hooks import tensor_hooks_off
 
 __all__ = ["isolated_copy", "probe"]
 
@@ -54,6 +56,7 @@ def probe(
         running_forward(hint=hint, folder=folder),
         torch.random.fork_rng(devices=[]),
         torch.set_grad_enabled(gradients),
+        nullcontext() if gradients else tensor_hooks_off(),
     ):
         output = subject(*args, **named)
     with torch.no_grad():

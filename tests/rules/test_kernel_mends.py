@@ -8,8 +8,9 @@ from graphcheck.opset.load import load
 from graphcheck.opset.out_variant import out_variant
 from graphcheck.rules.kernels import _entries
 
-# Rewrites of what has a kernel, for findings of other families (wrong or imprecise kernels).
-_OTHER_FAMILIES = ("_in_float32", "_stable", "sum_over_two_dims")
+# Rewrites of what has a kernel, for findings of other families (wrong or imprecise kernels, the
+# layout of what nonzero gives).
+_OTHER_FAMILIES = ("_in_float32", "_stable", "sum_over_two_dims", "_mask")
 
 
 def test_every_rewrite_that_is_named_exists() -> None:

@@ -1,0 +1,164 @@
+"""Hooks on gradients, which the joint graph does not hold.
+
+`torch.export` (2.14) records no hook: neither those of parameters, nor backward hooks of modules,
+nor those that forward sets on tensors. A hook that scales, clips or reverses a gradient so works in
+eager PyTorch and is gone in the program, without any error. Whether it matters for a given model
+is measured here, in eager mode; a hook that only looks changes nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from graphcheck.workload.tensor_hooks import tensor_hooks_off
+from graphcheck.workload.types import Workload
+
+__all__ = ["GradientHook", "LostHooks", "copied_with_hooks", "lost_hooks"]
+
+_TOLERANCE = 1e-4
+"""Relative to the largest entry of a gradient; float32 noise stays far below."""
+_LIBRARIES = ("torch.", "torchvision.", "executorch.", "graphcheck.")
+
+
+@dataclass(frozen=True)
+class GradientHook:
+    """One hook: what it is on (`parameter a.weight`), its function's name, file and line."""
+
+    on: str
+    function: str
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True)
+class LostHooks:
+    """The hooks of a model, and the gradients that go wrong without them.
+
+    `error` is the worst relative error of `parameter`'s gradient.
+    """
+
+    hooks: tuple[GradientHook, ...]
+    parameters: tuple[str, ...]
+    parameter: str
+    error: float
+
+
+def copied_with_hooks(module: Any) -> Any:
+    """A deep copy that keeps the hooks of parameters, which `copy.deepcopy` drops."""
+    twin = copy.deepcopy(module)
+    others = dict(twin.named_parameters())
+    for name, parameter in module.named_parameters():
+        for hook in (parameter._backward_hooks or {}).values():
+            others[name].register_hook(hook)
+        for hook in (parameter._post_accumulate_grad_hooks or {}).values():
+            others[name].register_post_accumulate_grad_hook(hook)
+    return twin
+
+
+def lost_hooks(workload: Workload) -> LostHooks | None:
+    """What goes wrong when the model's gradient hooks are dropped.
+
+    None when there are none, when they change no gradient, or when the model does not run (which
+    other checks report). Costs nothing unless there are hooks, or a source file of the model has
+    `register_hook`; then two forward and backward passes on copies.
+    """
+    import torch
+
+    module = workload.module
+    hooks = list(_standing(module, workload.prefix))
+    sets = _sets_hooks(module)
+    if not hooks and not sets:
+        return None
+    try:
+        first, second = copied_with_hooks(module), copy.deepcopy(module)
+        for inner in second.modules():
+            inner._backward_hooks.clear()
+            inner._backward_pre_hooks.clear()
+        with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            torch.manual_seed(0)
+            right = _gradients(workload, first)
+            torch.manual_seed(0)
+            noticed: list[GradientHook] = []
+
+            def notice(hook: Any) -> None:
+                noticed.append(_described("a tensor of forward", hook))
+
+            with tensor_hooks_off(notice) if sets else nullcontext():
+                wrong = _gradients(workload, second)
+    except Exception:
+        return None
+    errors = {
+        name.removeprefix(workload.prefix): _error(gradient, wrong[name])
+        for name, gradient in right.items()
+        if gradient is not None
+    }
+    bad = {name: error for name, error in errors.items() if not error <= _TOLERANCE}
+    if not bad:
+        return None
+    worst = max(bad, key=lambda name: bad[name])
+    return LostHooks((*hooks, *noticed), tuple(bad), worst, bad[worst])
+
+
+def _standing(module: Any, prefix: str) -> Iterator[GradientHook]:
+    """The hooks that parameters and modules have."""
+    for name, parameter in module.named_parameters():
+        own = (parameter._backward_hooks or {}, parameter._post_accumulate_grad_hooks or {})
+        for hook in (hook for held in own for hook in held.values()):
+            yield _described(f"parameter {name.removeprefix(prefix)}", hook)
+    for path, inner in module.named_modules():
+        for hook in (*inner._backward_hooks.values(), *inner._backward_pre_hooks.values()):
+            yield _described(f"module {path.removeprefix(prefix) or 'forward'}", hook)
+
+
+def _described(on: str, hook: Any) -> GradientHook:
+    while isinstance(hook, functools.partial):
+        hook = hook.func
+    hook = getattr(hook, "__func__", hook)
+    code = getattr(hook, "__code__", None)
+    name = getattr(hook, "__name__", type(hook).__name__)
+    if code is None:
+        return GradientHook(on, name)
+    return GradientHook(on, name, code.co_filename, code.co_firstlineno)
+
+
+def _sets_hooks(module: Any) -> bool:
+    """Whether a source file of the model's classes mentions `register_hook`."""
+    names = {type(inner).__module__ for inner in module.modules()}
+    for name in names:
+        if name.startswith(_LIBRARIES) or name not in sys.modules:
+            continue
+        try:
+            source = inspect.getsource(sys.modules[name])
+        except (OSError, TypeError):
+            continue
+        if "register_hook(" in source:
+            return True
+    return False
+
+
+def _gradients(workload: Workload, module: Any) -> dict[str, Any]:
+    from torch.utils import _pytree
+
+    loss = _pytree.tree_leaves(module(*workload.inputs, **workload.kwargs))[0]
+    trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
+    for parameter in trained.values():
+        parameter.grad = None
+    loss.backward()
+    return {name: parameter.grad for name, parameter in trained.items()}
+
+
+def _error(right: Any, wrong: Any) -> float:
+    scale = float(right.abs().max())
+    if wrong is None:
+        return 1.0 if scale else 0.0
+    difference = float((right - wrong).abs().max())
+    # A hook that makes a gradient zero has no scale of its own.
+    scale = scale or float(wrong.abs().max())
+    return difference / scale if scale else float(difference > 0)
