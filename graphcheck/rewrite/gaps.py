@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from graphcheck.graph.types import JointGraph, OpCall
 from graphcheck.rewrite.interface import rewrites_for
+from graphcheck.rewrite.random import DRAWS
 from graphcheck.rules.types import Finding, Mend, Severity
 
 __all__ = ["is_gap", "with_gaps"]
@@ -14,6 +15,8 @@ __all__ = ["is_gap", "with_gaps"]
 _GAP = "by hand"
 _FAMILIES = ("GC1", "GC2", "GC3")
 _REWRITES = ("rewrite", "layout")
+# What `export --deterministic-dropout` takes from an input.
+_DRAWN = frozenset(name.rpartition(".")[0] for name in DRAWS)
 
 
 def is_gap(finding: Finding) -> bool:
@@ -56,6 +59,8 @@ def _mend(finding: Finding) -> Mend:
         ways = ["swap the module"]
     if finding.backward:
         ways.append("freeze what is trained before it")
+    if finding.subject in _DRAWN:
+        ways.append("make the draws inputs with --deterministic-dropout")
     ways.append("give a kernel of your own with --kernel-library")
     told = f"{', '.join(ways[:-1])} or {ways[-1]}"
     return Mend("edit", _GAP, f"no rewrite covers it, so export refuses the model: {told}", False)

@@ -17,9 +17,9 @@ from graphcheck.errors import ModelError
 from graphcheck.rewrite.apply import apply, qualified_name
 from graphcheck.rewrite.interface import Rewrite, rewrites_for
 
-__all__ = ["Draw", "draw_values", "draws_as_inputs", "replayed"]
+__all__ = ["DRAWS", "Draw", "draw_values", "draws_as_inputs", "replayed"]
 
-_DRAWS = {
+DRAWS = {
     "aten.rand.default": "uniform",
     "aten.randn.default": "normal",
     "aten.randint.default": "integers",
@@ -69,7 +69,7 @@ def draws_as_inputs(
     if refused:
         raise _no_form(refused[0].op, refused[0].node)
     for node in program.graph.nodes:
-        if _is_random(node.target) and qualified_name(node.target) not in _DRAWS:
+        if _is_random(node.target) and qualified_name(node.target) not in DRAWS:
             raise _no_form(qualified_name(node.target), node.name)
     return _with_inputs(program, module_of)
 
@@ -89,7 +89,7 @@ def _is_random(target: Any) -> bool:
 
 def _taken_apart(node: Any) -> Rewrite | None:
     name = qualified_name(node.target)
-    if name in _DRAWS or not _is_random(node.target):
+    if name in DRAWS or not _is_random(node.target):
         return None
     found = [rewrite for rewrite in rewrites_for(name) if rewrite.stage == "joint"]
     return found[0] if found else None
@@ -98,13 +98,13 @@ def _taken_apart(node: Any) -> Rewrite | None:
 def _with_inputs(program: Any, module_of: Callable[[Any], str]) -> tuple[Any, tuple[Draw, ...]]:
     from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 
-    if not any(qualified_name(node.target) in _DRAWS for node in program.graph.nodes):
+    if not any(qualified_name(node.target) in DRAWS for node in program.graph.nodes):
         return program, ()
     module, signature = copy.deepcopy((program.graph_module, program.graph_signature))
     graph = module.graph
     for old, new in zip(program.graph.nodes, graph.nodes, strict=True):
         new.name = old.name
-    random = [node for node in graph.nodes if qualified_name(node.target) in _DRAWS]
+    random = [node for node in graph.nodes if qualified_name(node.target) in DRAWS]
     anchor = [node for node in graph.nodes if node.op == "placeholder"][-1]
     position = len(signature.user_inputs)
     draws = []
@@ -138,7 +138,7 @@ def _draw(node: Any, name: str, position: int) -> Draw:
     return Draw(
         name,
         position,
-        _DRAWS[op],
+        DRAWS[op],
         tuple(size if isinstance(size, int) else str(size) for size in value.shape),
         str(value.dtype).removeprefix("torch."),
         low,
@@ -230,7 +230,7 @@ def replayed(values: Sequence[Any]) -> Iterator[None]:
             if torch.Tag.nondeterministic_seeded not in func.tags:
                 return func(*args, **kwargs)
             name = qualified_name(func)
-            if name in _DRAWS:
+            if name in DRAWS:
                 return _next(left, func(*args, **kwargs), name)
             # Within a rewrite the draws are asked for by their own ops.
             with self:
