@@ -14,28 +14,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from graphcheck.graph.wrong_gradients import WrongGradients, wrong_gradients
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import Frame, calling_frame
 
 __all__ = ["LostBackward", "lost_backward"]
-
-_TOLERANCE = 1e-4
-"""Relative to the largest entry of a gradient; float32 noise stays far below."""
 
 
 @dataclass(frozen=True)
 class LostBackward:
     """Custom functions that forward calls, and the gradients that go wrong without their backward.
 
-    `error` is the worst relative error of `parameter`'s gradient; infinite when the gradient is
-    gone altogether. `frame` is the first call of the first function.
+    `frame` is the first call of the first function.
     """
 
     functions: tuple[str, ...]
     frame: Frame | None
-    parameters: tuple[str, ...]
-    parameter: str
-    error: float
+    wrong: WrongGradients
 
 
 class _Context:
@@ -146,25 +141,11 @@ def lost_backward(workload: Workload) -> LostBackward | None:
                 return None
             torch.manual_seed(0)
             with _apply_replaced(replaced):
-                wrong = _gradients(workload, second)
+                without = _gradients(workload, second)
     except Exception:
         return None
-    errors = {
-        name.removeprefix(workload.prefix): _error(gradient, wrong[name])
-        for name, gradient in right.items()
-        if gradient is not None
-    }
-    bad = {name: error for name, error in errors.items() if not error <= _TOLERANCE}
-    if not bad:
-        return None
-    worst = max(bad, key=lambda name: bad[name])
-    functions = tuple(dict.fromkeys(name for name, _ in calls))
-    return LostBackward(functions, calls[0][1], tuple(bad), worst, bad[worst])
-
-
-def _error(right: Any, wrong: Any) -> float:
+    wrong = wrong_gradients(right, without, workload.prefix)
     if wrong is None:
-        return 1.0 if bool(right.abs().max() > 0) else 0.0
-    scale = float(right.abs().max())
-    difference = float((right - wrong).abs().max())
-    return difference / scale if scale else float(difference > 0)
+        return None
+    functions = tuple(dict.fromkeys(name for name, _ in calls))
+    return LostBackward(functions, calls[0][1], wrong)

@@ -17,13 +17,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from graphcheck.graph.wrong_gradients import WrongGradients, wrong_gradients
 from graphcheck.workload.tensor_hooks import tensor_hooks_off
 from graphcheck.workload.types import Workload
 
 __all__ = ["GradientHook", "LostHooks", "copied_with_hooks", "lost_hooks"]
 
-_TOLERANCE = 1e-4
-"""Relative to the largest entry of a gradient; float32 noise stays far below."""
 _LIBRARIES = ("torch.", "torchvision.", "executorch.", "graphcheck.")
 
 
@@ -39,15 +38,10 @@ class GradientHook:
 
 @dataclass(frozen=True)
 class LostHooks:
-    """The hooks of a model, and the gradients that go wrong without them.
-
-    `error` is the worst relative error of `parameter`'s gradient.
-    """
+    """The hooks of a model, and the gradients that go wrong without them."""
 
     hooks: tuple[GradientHook, ...]
-    parameters: tuple[str, ...]
-    parameter: str
-    error: float
+    wrong: WrongGradients
 
 
 def copied_with_hooks(module: Any) -> Any:
@@ -91,19 +85,11 @@ def lost_hooks(workload: Workload) -> LostHooks | None:
                 noticed.append(_described("a tensor of forward", hook))
 
             with tensor_hooks_off(notice) if sets else nullcontext():
-                wrong = _gradients(workload, second)
+                without = _gradients(workload, second)
     except Exception:
         return None
-    errors = {
-        name.removeprefix(workload.prefix): _error(gradient, wrong[name])
-        for name, gradient in right.items()
-        if gradient is not None
-    }
-    bad = {name: error for name, error in errors.items() if not error <= _TOLERANCE}
-    if not bad:
-        return None
-    worst = max(bad, key=lambda name: bad[name])
-    return LostHooks((*hooks, *noticed), tuple(bad), worst, bad[worst])
+    wrong = wrong_gradients(right, without, workload.prefix)
+    return LostHooks((*hooks, *noticed), wrong) if wrong else None
 
 
 def _standing(module: Any, prefix: str) -> Iterator[GradientHook]:
@@ -152,13 +138,3 @@ def _gradients(workload: Workload, module: Any) -> dict[str, Any]:
         parameter.grad = None
     loss.backward()
     return {name: parameter.grad for name, parameter in trained.items()}
-
-
-def _error(right: Any, wrong: Any) -> float:
-    scale = float(right.abs().max())
-    if wrong is None:
-        return 1.0 if scale else 0.0
-    difference = float((right - wrong).abs().max())
-    # A hook that makes a gradient zero has no scale of its own.
-    scale = scale or float(wrong.abs().max())
-    return difference / scale if scale else float(difference > 0)

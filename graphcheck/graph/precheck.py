@@ -12,6 +12,7 @@ from typing import Any
 from graphcheck.errors import ModelError
 from graphcheck.graph.custom_functions import lost_backward
 from graphcheck.graph.gradient_hooks import lost_hooks
+from graphcheck.graph.wrong_gradients import WrongGradients
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import Frame, shown_path
 from graphcheck.workload.with_loss import argument_names
@@ -69,13 +70,12 @@ def _gradient_hooks(workload: Workload) -> Iterator[Problem]:
     if lost is None:
         return
     told = "; ".join(dict.fromkeys(f"{hook.function} on {hook.on}" for hook in lost.hooks))
-    count = len(lost.parameters)
     first = lost.hooks[0]
     yield Problem(
         "GC015",
-        f"Gradient hooks are lost in export ({told}): the gradient of {lost.parameter} is off by "
-        f"{lost.error:.2g} of its largest entry"
-        + (f" ({count} parameters are affected)." if count > 1 else "."),
+        f"Gradient hooks are lost in export ({told}): the gradient of {lost.wrong.worst} is off by "
+        f"{lost.wrong.error:.2g} of its largest entry"
+        f"{_affected(lost.wrong)}",
         "Change the gradient in the graph, for instance `2 * x.detach() - x` to reverse it, or "
         "let the app change it between the step and the optimizer.",
         fatal=False,
@@ -84,19 +84,23 @@ def _gradient_hooks(workload: Workload) -> Iterator[Problem]:
     )
 
 
+def _affected(wrong: WrongGradients) -> str:
+    count = len(wrong.parameters)
+    return f" ({count} parameters are affected)." if count > 1 else "."
+
+
 def _custom_backward(workload: Workload) -> Iterator[Problem]:
     lost = lost_backward(workload)
     if lost is None:
         return
     names = " and ".join(lost.functions)
     place = f" ({lost.frame})" if lost.frame else ""
-    count = len(lost.parameters)
     yield Problem(
         "GC013",
         f"The backward of the custom autograd.Function {names} is lost in export{place}: it is "
-        f"replaced by the derivative of its forward, and the gradient of {lost.parameter} is off "
-        f"by {lost.error:.2g} of its largest entry"
-        + (f" ({count} parameters are affected)." if count > 1 else "."),
+        f"replaced by the derivative of its forward, and the gradient of {lost.wrong.worst} is off "
+        f"by {lost.wrong.error:.2g} of its largest entry"
+        f"{_affected(lost.wrong)}",
         "Write it so that autograd derives the wanted gradient, for instance "
         "`x + (x.round() - x).detach()` for a straight-through estimator.",
         fatal=False,

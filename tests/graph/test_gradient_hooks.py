@@ -74,8 +74,8 @@ def test_a_hook_that_changes_a_gradient_is_told(
     lost = lost_hooks(from_module(_with(kind), (X,)))
     assert lost is not None
     assert [f"{hook.function} on {hook.on}" for hook in lost.hooks] == [told]
-    assert lost.error == pytest.approx(error)
-    assert lost.parameters == parameters
+    assert lost.wrong.error == pytest.approx(error)
+    assert lost.wrong.parameters == parameters
     assert lost.hooks[0].file == __file__
 
 

@@ -1,0 +1,53 @@
+"""Gradients of the model as it is, against those it has without something that export loses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["WrongGradients", "wrong_gradients"]
+
+_TOLERANCE = 1e-4
+"""Relative to the largest entry of a gradient; float32 noise stays far below."""
+
+
+@dataclass(frozen=True)
+class WrongGradients:
+    """The parameters whose gradients differ, and the worst of them.
+
+    `error` is relative to the largest entry of `worst`'s gradient; 1 where the gradient is gone.
+    """
+
+    parameters: tuple[str, ...]
+    worst: str
+    error: float
+
+
+def wrong_gradients(
+    right: Mapping[str, Any], without: Mapping[str, Any], prefix: str
+) -> WrongGradients | None:
+    """The gradients of `without` that are not those of `right`; None when all agree.
+
+    Names are given without `prefix`; gradients that are None in `right` do not count.
+    """
+    errors = {
+        name.removeprefix(prefix): _error(gradient, without[name])
+        for name, gradient in right.items()
+        if gradient is not None
+    }
+    bad = {name: error for name, error in errors.items() if not error <= _TOLERANCE}
+    if not bad:
+        return None
+    worst = max(bad, key=lambda name: bad[name])
+    return WrongGradients(tuple(bad), worst, bad[worst])
+
+
+def _error(right: Any, wrong: Any) -> float:
+    scale = float(right.abs().max())
+    if wrong is None:
+        return 1.0 if scale else 0.0
+    difference = float((right - wrong).abs().max())
+    # A gradient that is zero has no scale of its own.
+    scale = scale or float(wrong.abs().max())
+    return difference / scale if scale else difference
