@@ -18,13 +18,24 @@ from graphcheck.report.words import explain_command
 from graphcheck.rewrite.gaps import is_gap
 from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.interface import rule_by_code
-from graphcheck.rules.types import Finding, Severity
+from graphcheck.rules.types import Finding, Mend, Severity
 
 if TYPE_CHECKING:
     from graphcheck.graph.construction import Constructions
     from graphcheck.workload.types import Workload
 
 __all__ = ["check_workload", "failure_report", "model_finding"]
+
+
+_AVERAGE = Mend(
+    "rewrite",
+    "cumulative-average",
+    "the running mean of all batches with a count that stays a tensor",
+    True,
+    "graphcheck export",
+)
+_LOST = ("GC013", "GC015")
+"""What export loses without a mend: to train on would be to train wrong."""
 
 
 def check_workload(workload: Workload, options: CheckOptions) -> Report:
@@ -39,13 +50,18 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
     opset = with_libraries(load(options.opset or "installed"), options.kernel_libraries)
     opset = with_stamps(opset, options.stamps)
     problems: list[ModelError] = list(precheck(workload))
+    mended: tuple[Finding, ...] = ()
     try:
         graph = capture(workload, strict=options.strict)
     except ModelError as error:
-        problems += (error, *getattr(error, "others", ()))
-        return failure_report(options, problems, workload.guesses, opset)
+        averaged = _averaged(workload, options) if error.code == "GC004" else None
+        if averaged is None:
+            problems += (error, *getattr(error, "others", ()))
+            return failure_report(options, problems, workload.guesses, opset)
+        graph = averaged
+        mended = (replace(model_finding(error), mends=(_AVERAGE,)),)
     context, not_checked = consult(graph, opset)
-    found = (*map(model_finding, problems), *run_rules(graph, context))
+    found = (*map(model_finding, problems), *mended, *run_rules(graph, context))
     if graph.from_data:
         from graphcheck.export.trial import try_lowering
 
@@ -71,6 +87,23 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
     )
 
 
+def _averaged(workload: Workload, options: CheckOptions) -> JointGraph | None:
+    """The graph of a model that only its batch norms with `momentum=None` keep from export."""
+    from torch.nn.modules.batchnorm import _BatchNorm
+
+    from graphcheck.graph.capture import capture
+    from graphcheck.rewrite.buffers import cumulative_average
+
+    norms = (m for m in workload.module.modules() if isinstance(m, _BatchNorm))
+    if all(norm.momentum is not None for norm in norms):
+        return None
+    try:
+        with cumulative_average():
+            return capture(workload, strict=options.strict)
+    except ModelError:
+        return None
+
+
 def _next_command(target: str, findings: Iterable[Finding], *, joint: bool = False) -> str:
     """Export where that mends what is wrong (with what to freeze, swap, rewrite), else validate.
 
@@ -80,6 +113,9 @@ def _next_command(target: str, findings: Iterable[Finding], *, joint: bool = Fal
     bad = [f for f in findings if f.severity is not Severity.NOTE]
     if any(f.code == "GC404" for f in bad) and not joint:
         return f"graphcheck validate {shlex.quote(target)} --data FILE.npz"
+    lost = next((f for f in bad if f.code in _LOST), None)
+    if lost is not None:
+        return explain_command(lost)
     gaps = [finding for finding in bad if is_gap(finding)]
     swaps = [next((m.name for m in gap.mends if m.kind == "swap"), "") for gap in gaps]
     if gaps and (joint or not all(swaps)):
@@ -87,6 +123,8 @@ def _next_command(target: str, findings: Iterable[Finding], *, joint: bool = Fal
     freezing = (m.command for f in bad for m in f.mends if f.code == "GC503")
     frozen = dict.fromkeys(shlex.split(command)[-1] for command in freezing if command)
     mendable = any(m.exact and m.kind in ("rewrite", "layout") for f in bad for m in f.mends)
+    # The stock flow, which validate trains, stops where export lowers without the IR check.
+    mendable |= not joint and any(f.code == "GC104" for f in findings)
     if mendable or frozen or gaps:
         more = "".join(f" --freeze {shlex.quote(name)}" for name in frozen)
         more += "".join(f" --swap {name}" for name in dict.fromkeys(swaps))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from graphcheck.errors import ModelError
@@ -12,7 +12,7 @@ from graphcheck.export.types import RewriteRecord
 from graphcheck.graph.capture import describe, exported_program, joint_program, trace
 from graphcheck.graph.freezing import freeze_patterns
 from graphcheck.graph.provenance import clean_module_path
-from graphcheck.graph.trace import Traced, kept_whole, trace_joint
+from graphcheck.graph.trace import MARK, Traced, kept_whole, trace_joint
 from graphcheck.graph.types import JointGraph
 from graphcheck.judging import consult, run_rules
 from graphcheck.opset.types import Opset
@@ -94,8 +94,12 @@ def _row_major(workload: Workload, traced: Traced) -> tuple[Workload, Traced, tu
 
 
 def left_standing(findings: Iterable[Finding]) -> list[Finding]:
-    """The findings with which nothing is exported."""
-    return [f for f in findings if f.family in STANDING and f.severity is not Severity.NOTE]
+    """The findings with which nothing is exported. Of branches the proof decides (GC106)."""
+    return [
+        f
+        for f in findings
+        if f.family in STANDING and f.severity is not Severity.NOTE and f.code != "GC106"
+    ]
 
 
 def rewrite(
@@ -155,8 +159,9 @@ def look(
 
 def _record(item: Applied, plan: Plan, state: Rewritten) -> tuple[Applied, str, str]:
     """The applied rewrite, the module it concerns and the finding that asked for it."""
-    finding = plan.reasons.get(item.node)
-    source = next((c.source for c in state.graph.calls if c.node == item.node), None)
+    nodes = {item.node, *_made_from(item.node, state.traced)}
+    finding = next((plan.reasons[node] for node in plan.reasons if node in nodes), None)
+    source = next((c.source for c in state.graph.calls if c.node in nodes), None)
     module = source.module if source else (finding.source.module if finding else "")
     if finding:
         reason = f"{finding.code}: {finding.message}"
@@ -164,6 +169,13 @@ def _record(item: Applied, plan: Plan, state: Rewritten) -> tuple[Applied, str, 
         widened = plan.wide and item.rewrite.widens
         reason = "the loss is float64" if widened else "asked for with --rewrite"
     return item, module, reason
+
+
+def _made_from(node: str, traced: Traced) -> Iterator[str]:
+    """The joint nodes that an exported node became."""
+    for made in traced.joint.graph.nodes:
+        if (made.meta.get("custom") or {}).get(MARK) == node:
+            yield made.name
 
 
 def rewrite_records(records: Sequence[tuple[Applied, str, str]]) -> tuple[RewriteRecord, ...]:

@@ -41,6 +41,11 @@ from graphcheck.workload.types import Workload
 __all__ = ["export_workload"]
 
 _CORRECTED = ("GC501",)
+_TOLD = ("GC510",)
+_OWN_DRAWS = (
+    "the program draws its own random numbers, so that the reference trace is that of one run and "
+    "no other has its losses; --deterministic-dropout makes a trace that can be asserted on"
+)
 
 
 def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
@@ -134,6 +139,8 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     )
     card = replace(card, swaps=swaps, random_inputs=draws, patched=_patched(rewritten.findings))
     card = replace(card, remarks=_remarks(problems, rewritten.findings))
+    if not draws and any(f.code == "GC506" for f in rewritten.findings):
+        card = replace(card, remarks=(*card.remarks, _OWN_DRAWS))
     if options.deterministic_dropout and not draws:
         nothing = "--deterministic-dropout: the model draws no random number; nothing was changed"
         card = replace(card, remarks=(*card.remarks, nothing))
@@ -203,7 +210,8 @@ def _remarks(problems: Iterable[ModelError], findings: Iterable[Finding]) -> tup
     told += [
         f"{finding.code}: {finding.subject} ({finding.module}): {finding.message}{_mended(finding)}"
         for finding in deduplicate(findings)
-        if finding.severity is not Severity.NOTE and finding.code not in _CORRECTED
+        if (finding.severity is not Severity.NOTE or finding.code in _TOLD)
+        and finding.code not in _CORRECTED
     ]
     return tuple(told)
 

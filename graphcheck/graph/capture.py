@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from graphcheck.graph.data_sizes import from_data
@@ -20,7 +19,7 @@ from graphcheck.graph.layout import edge_strides, laid_out_anew
 from graphcheck.graph.provenance import Provenance, clean_module_path
 from graphcheck.graph.reach import Reach, reach_of_nodes
 from graphcheck.graph.trace import Traced, as_joint, export, trace_joint
-from graphcheck.graph.types import JointGraph, OpCall, TensorFact
+from graphcheck.graph.types import JointGraph, OpCall, Source, TensorFact
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
@@ -124,30 +123,16 @@ def describe(traced: Traced, workload: Workload, *, loss: bool = False) -> Joint
         evaluating=evaluating_modules(workload),
         example_facts=_example_facts(traced, workload, measured) if has_norm or measured else {},
         from_data=from_data(joint),
-        not_checked=tuple(_unread(joint, provenance)),
+        control_flow=tuple(_control_flow(joint, provenance)),
     )
 
 
-def _unread(joint: Any, provenance: Provenance) -> Iterator[tuple[str, str]]:
-    """Control flow operators: their branches are graphs of their own."""
+def _control_flow(joint: Any, provenance: Provenance) -> Iterator[tuple[str, Source]]:
     import torch
 
-    seen: set[tuple[str, str]] = set()
     for node in joint.graph.nodes:
-        if node.op != "call_function" or not isinstance(
-            node.target, torch._ops.HigherOrderOperator
-        ):
-            continue
-        source = provenance.source(node)
-        place = f"{Path(source.file).name}:{source.line}" if source.file else source.module
-        key = (node.target._name, place)
-        if key not in seen:
-            seen.add(key)
-            yield (
-                f"the ops within {node.target._name} ({place})",
-                "a branch is a graph of its own, which is not read; compute both sides and choose "
-                "with torch.where to have it checked",
-            )
+        if node.op == "call_function" and isinstance(node.target, torch._ops.HigherOrderOperator):
+            yield node.target._name, provenance.source(node)
 
 
 class _Cleaner:

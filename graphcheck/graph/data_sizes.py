@@ -23,10 +23,16 @@ def from_data(joint: Any) -> tuple[FromData, ...]:
             size = isinstance(value, torch.Tensor)
             for symbol in sorted(free_unbacked_symbols(value), key=str):
                 bound = joint.range_constraints.get(symbol)
-                upper: Any = getattr(bound, "upper", None)
-                most = int(upper) if getattr(upper, "is_Integer", False) else None
-                found.setdefault(str(symbol), FromData(str(symbol), node.name, most, size))
+                most = _number(getattr(bound, "upper", None))
+                least = _number(getattr(bound, "lower", None)) or 0
+                fact = FromData(str(symbol), node.name, most, size, least)
+                found.setdefault(str(symbol), fact)
     return tuple(found.values())
+
+
+def _number(bound: Any) -> int | None:
+    """A bound as a number, None for infinity."""
+    return int(bound) if getattr(bound, "is_Integer", False) else None
 
 
 def _values(value: Any) -> Iterator[Any]:

@@ -171,14 +171,15 @@ class BufferFact:
 class FromData:
     """A size or number that is known only when the program runs, and the call that makes it.
 
-    `symbol` is torch's name (`u0`), `most` its upper bound, None without one. `size` is false for
-    a number that is read out of a tensor (`.item()`).
+    `symbol` is torch's name (`u0`), `least` and `most` its bounds, None without an upper one.
+    `size` is false for a number that is read out of a tensor (`.item()`).
     """
 
     symbol: str
     node: str
     most: int | None = None
     size: bool = True
+    least: int = 0
 
 
 @dataclass(frozen=True)
@@ -202,6 +203,8 @@ class JointGraph:
     example_facts: Mapping[str, Any] = field(default_factory=dict)
     """Facts measured on the example data, by node name (for numerics rules)."""
     from_data: tuple[FromData, ...] = ()
+    control_flow: tuple[tuple[str, Source], ...] = ()
+    """Control flow operators (`cond`), whose branches are graphs of their own and are not read."""
 
     @cached_property
     def alike(self) -> tuple[tuple[OpCall, ...], ...]:

@@ -40,8 +40,8 @@ class Draw:
     """One random draw that is an input now.
 
     `name` is the input's; `shape` counts elements, with symbolic sizes as strings. `distribution`
-    is uniform (in [0, 1)), normal (standard), integers (`low` <= n < `high`) or permutation (of
-    0 ... `high` - 1). `position` counts the user inputs of the method, flattened.
+    is uniform (`low` <= u < `high`), normal (standard), integers (`low` <= n < `high`) or
+    permutation (of 0 ... `high` - 1). `position` counts the user inputs of the method, flattened.
     `module` is the path of the user's module that draws, where the caller knows it.
     """
 
@@ -135,6 +135,8 @@ def _draw(node: Any, name: str, position: int) -> Draw:
         low, high = node.args[0], node.args[1]
     elif op in ("aten.randint.default", "aten.randperm.default"):
         high = node.args[0]
+    elif DRAWS[op] == "uniform":
+        high = 1
     return Draw(
         name,
         position,

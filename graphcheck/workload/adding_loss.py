@@ -14,6 +14,7 @@ from graphcheck.workload.losses import LOSSES, Loss, loss_like, loss_named, made
 from graphcheck.workload.probe import probe
 from graphcheck.workload.request import WorkloadRequest
 from graphcheck.workload.targets.interface import Loaded
+from graphcheck.workload.user_code import describe_exception
 from graphcheck.workload.with_loss import composed_loss, detach_others, with_loss
 
 __all__ = ["WithLoss", "add_loss"]
@@ -98,6 +99,14 @@ def _value(compute: Callable[..., Any], output: Any, targets: tuple[Any, ...]) -
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             return float(compute(output, *targets))
+    except IndexError as error:
+        # A label that is no class, which an export does not look at.
+        why = describe_exception(error).rstrip(".")
+        raise ModelError(
+            f"the loss cannot be computed on the example targets: {why}.",
+            "Give targets that fit the prediction: labels from 0 to the number of classes - 1.",
+            "GC002",
+        ) from error
     except Exception:
         # Export runs into it, and tells of it.
         return None

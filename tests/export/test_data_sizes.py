@@ -11,7 +11,11 @@ from torch import Tensor, nn
 
 import graphcheck
 from graphcheck.export.types import ExportOptions
+from graphcheck.options import ValidateOptions
 from graphcheck.rules.types import Finding
+from graphcheck.runtime.lower import lower
+from graphcheck.validate.run import validate_workload
+from graphcheck.workload.load import from_module
 
 
 class Selecting(nn.Module):
@@ -138,10 +142,34 @@ def test_what_export_mends_is_told_and_then_trains_right(
     tmp_path: Path, model: type[nn.Module], code: str, mend: str, message: str
 ) -> None:
     found = _found(model())
-    assert set(found) == {code, "GC510"}
+    assert set(found) - {"GC207"} == {code, "GC510"}
+    assert ("GC207" in found) is (model is MaskBeforeHead)
     assert found[code].message == message
     assert [(m.name, m.exact) for m in found[code].mends] == [(mend, True)]
     assert _exported(model(), tmp_path) == "match"
+
+
+def test_a_product_over_nothing_gives_no_gradient(tmp_path: Path) -> None:
+    class Summed(MaskBeforeHead):
+        def forward(self, x: Tensor, labels: Tensor) -> Tensor:
+            return self.select(torch.tanh(self.hidden(x)), labels).pow(2).sum()
+
+    nothing = torch.full_like(LABELS, -100)
+    found = {f.code: f for f in graphcheck.check(Summed(), (X, nothing)).findings}
+    assert found["GC207"].message == (
+        "leaves its result unwritten where nothing is selected: a gradient is then what was in "
+        "memory before"
+    )
+    assert [(m.name, m.exact) for m in found["GC207"].mends] == [("mm_not_empty", True)]
+    workload = from_module(Summed(), (X, nothing))
+    options = ValidateOptions(target="model", steps=3)
+    as_it_is = validate_workload(workload, options, lowered=lower(workload, settle=True))
+    assert as_it_is.verdict == "diverged"
+    options = ExportOptions(target="model", steps=3)
+    place = tmp_path / "model.pte"
+    result = graphcheck.export(Summed(), (X, nothing), place, options=options)
+    assert result.card is not None
+    assert result.card.verdict == "match"
 
 
 def test_the_stock_flow_stops_at_a_layout_that_the_size_leaves_open() -> None:

@@ -49,7 +49,8 @@ def test_every_gradient_is_exact_and_the_input_is_told(exported) -> None:
     _, result = exported
     assert result.written, result.failure
     card = result.card
-    assert card.random_inputs == (RandomInput("draw_0", "float32", (16, 32), "uniform", "drop"),)
+    drawn = RandomInput("draw_0", "float32", (16, 32), "uniform", "drop", low=0, high=1)
+    assert card.random_inputs == (drawn,)
     assert [fact.name for fact in card.inputs] == ["x", "y", "draw_0"]
     assert card.verdict == "match"
     assert max(card.worst_gradient_errors.values()) < 1e-5

@@ -6,6 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from graphcheck.graph.capture import capture
+from graphcheck.opset.load import load
+from graphcheck.rules.gc106_control_flow_operator import RULE
+from graphcheck.rules.interface import Context
 from graphcheck.workload.load import from_module
 
 
@@ -20,15 +23,15 @@ class Branching(nn.Module):
         return chosen.pow(2).mean()
 
 
-def test_the_branches_of_cond_are_not_checked() -> None:
+def test_the_branches_of_cond_are_an_error() -> None:
     graph = capture(from_module(Branching(), (torch.ones(3, 4),)))
+    found = list(RULE.check(graph, Context(load("1.5.1"))))
     line = Branching.forward.__code__.co_firstlineno + 2
-    assert graph.not_checked == (
-        (
-            f"the ops within cond (test_control_flow_unread.py:{line})",
-            "a branch is a graph of its own, which is not read; compute both sides and choose "
-            "with torch.where to have it checked",
-        ),
+    # Forward and backward each have one.
+    assert {(f.subject, f.source.line) for f in found} == {("cond", line)}
+    assert found[0].message == (
+        "has branches that are graphs of their own: their ops are NOT CHECKED, and training "
+        "through them cannot be proven"
     )
 
 
@@ -39,4 +42,4 @@ def test_a_graph_without_branches_is_read_whole() -> None:
                 scale = x.sum()
             return (self.first(x) * scale).pow(2).mean()
 
-    assert capture(from_module(Plain(), (torch.ones(3, 4),))).not_checked == ()
+    assert capture(from_module(Plain(), (torch.ones(3, 4),))).control_flow == ()

@@ -10,7 +10,7 @@ from graphcheck.rules.kernels import _entries
 
 # Rewrites of what has a kernel, for findings of other families (wrong or imprecise kernels, the
 # layout of what nonzero gives).
-_OTHER_FAMILIES = ("_in_float32", "_stable", "sum_over_two_dims", "_mask")
+_OTHER_FAMILIES = ("_in_float32", "_stable", "sum_over_two_dims", "_mask", "_not_empty")
 
 
 def test_every_rewrite_that_is_named_exists() -> None:
