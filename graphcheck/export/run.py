@@ -42,6 +42,10 @@ __all__ = ["export_workload"]
 
 _CORRECTED = ("GC501",)
 _TOLD = ("GC510",)
+_STILL = (
+    "{steps} training steps did not change what predict gives: that it uses the trained weights is "
+    "NOT CHECKED"
+)
 _OWN_DRAWS = (
     "the program draws its own random numbers, so that the reference trace is that of one run and "
     "no other has its losses; --deterministic-dropout makes a trace that can be asserted on"
@@ -201,6 +205,9 @@ def _recorded(
                 card.inference, prediction, workload, program, weights, options
             )
             card = replace(card, inference=proven)
+            if proven.moved == 0.0:
+                still = _STILL.format(steps=proven.steps)
+                card = replace(card, remarks=(*card.remarks, still))
     return card
 
 
