@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 
 import graphcheck
 from graphcheck.errors import ModelError
+from graphcheck.export.types import ExportOptions
 from graphcheck.workload.load import from_module
 
 
@@ -50,3 +53,39 @@ def test_a_label_that_is_no_class_is_told_at_once() -> None:
         "the loss cannot be computed on the example targets: IndexError: Target 9 is out of bounds."
     )
     assert from_module(Predicting(), (x,), loss="cross_entropy", targets=torch.tensor([0, 2]))
+
+
+class Dropping(nn.Module):
+    """A loss with dropout, and a prediction that a small step does not move."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.last = nn.Linear(4, 3)
+        self.drop = nn.Dropout(share)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.drop(self.last(x)).pow(2).mean()
+
+    def predict(self, x: Tensor) -> Tensor:
+        return self.last(x).argmax(-1)
+
+
+def _remarks(module: nn.Module, place: Path, *, inference: bool = False) -> tuple[str, ...]:
+    options = ExportOptions("net", steps=2, learning_rate=1e-6, with_inference=inference)
+    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    card = graphcheck.export(module, (x,), place, options=options).card
+    assert card is not None
+    return card.remarks
+
+
+def test_a_card_says_what_it_does_not_prove(tmp_path: Path) -> None:
+    assert _remarks(Dropping(0.0), tmp_path / "plain.pte") == ()
+    drawn, still = _remarks(Dropping(0.5), tmp_path / "drawn.pte", inference=True)
+    assert {drawn, still} == {
+        "the program draws its own random numbers, so that the reference trace is that of one run "
+        "and no other has its losses; --deterministic-dropout makes a trace that can be asserted "
+        "on",
+        "2 training steps did not change what predict gives: that it uses the trained weights is "
+        "NOT CHECKED",
+    }
