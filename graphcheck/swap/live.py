@@ -95,6 +95,13 @@ def make_trainable(
     if groups is not None:
         picks = _with_groups(picks, groups)
     patterns = (only,) if isinstance(only, str) else tuple(only)
+    paths = [path for path, _ in module.named_modules()]
+    for pattern in patterns:
+        if not fnmatch.filter(paths, pattern):
+            raise UsageError(
+                f"only={pattern!r} matches no module.",
+                f"Paths of this model are {', '.join(filter(None, paths[:6]))} and the like.",
+            )
 
     def chosen(path: str) -> bool:
         return not patterns or any(fnmatch.fnmatchcase(path, pattern) for pattern in patterns)
@@ -112,7 +119,8 @@ def make_trainable(
 def _with_groups(picks: Iterable[Pick], groups: int) -> tuple[Pick, ...]:
     name = "batch-norm-as-group-norm"
     kept = [str(pick) for pick in picks if pick.name != name]
-    return (*parse_picks([*kept, f"{name}={groups}"]),)
+    # Who gives a number of groups prefers groups to what else would do.
+    return (*parse_picks([f"{name}={groups}", *kept]),)
 
 
 def torch_kind(module: Any) -> str:

@@ -288,3 +288,19 @@ def test_near_name_is_offered() -> None:
     with pytest.raises(UsageError) as caught:
         graphcheck.make_trainable(nn.SiLU(), ["batch-norm-to-group-norm"])
     assert caught.value.hint.startswith("Did you mean batch-norm-as-group-norm? Swaps are ")
+
+
+@pytest.mark.parametrize(("groups", "made"), [(2, 2), (3, 1)])
+def test_a_number_of_groups_is_preferred_to_other_swaps(groups: int, made: int) -> None:
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    graphcheck.make_trainable(module, groups=groups, unsafe=True)
+    assert isinstance(module[1], nn.GroupNorm)
+    assert module[1].num_groups == made
+
+
+def test_a_pattern_that_matches_no_module_is_refused() -> None:
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4))
+    with pytest.raises(UsageError) as told:
+        graphcheck.make_trainable(module, only="zzz")
+    assert told.value.message == "only='zzz' matches no module."
+    assert told.value.hint == "Paths of this model are 0, 1 and the like."
