@@ -76,7 +76,8 @@ def test_red_and_green(code: str) -> None:
 
 def test_every_rule_of_the_family_is_here() -> None:
     codes = {rule.code for rule in all_rules() if rule.code.startswith("GC2")}
-    assert codes == set(RED)
+    # What comes from sizes of the data has its tests in tests/export.
+    assert codes - {"GC207"} == set(RED)
 
 
 @pytest.mark.parametrize(
