@@ -73,8 +73,10 @@ def table(rows: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# torchvision's detectors",
         "",
-        "`python bench/detection.py`: no whole detector can be exported for training: its losses",
-        "select anchors, proposals and boxes whose number depends on the data. The dense part",
+        "`python bench/detection.py`: no whole detector can be exported for training as it is: its",
+        "losses check and select boxes, whose number depends on the data. The second column says",
+        "where the joint export stops once the checks are taken away (`nothing`: there is a joint",
+        "graph then, which is not lowered here). The dense part",
         "(backbone, pyramid, heads; the targets of each anchor and the pooled features of",
         "proposals are inputs, see `bench/detection_parts.py`) is trained for 3 steps in the",
         "unpatched runtime against eager, every gradient compared. RoI pooling and the choice of",
