@@ -13,7 +13,6 @@ import functools
 import inspect
 import sys
 from collections.abc import Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,8 +66,7 @@ def lost_hooks(workload: Workload) -> LostHooks | None:
 
     module = workload.module
     hooks = list(_standing(module, workload.prefix))
-    sets = _sets_hooks(module)
-    if not hooks and not sets:
+    if not hooks and not _sets_hooks(module):
         return None
     try:
         first, second = copied_with_hooks(module), copy.deepcopy(module)
@@ -84,7 +82,7 @@ def lost_hooks(workload: Workload) -> LostHooks | None:
             def notice(hook: Any) -> None:
                 noticed.append(_described("a tensor of forward", hook))
 
-            with tensor_hooks_off(notice) if sets else nullcontext():
+            with tensor_hooks_off(notice):
                 without = _gradients(workload, second)
     except Exception:
         return None
