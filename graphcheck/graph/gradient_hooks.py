@@ -86,8 +86,9 @@ def lost_hooks(workload: Workload) -> LostHooks | None:
                 without = _gradients(workload, second)
     except Exception:
         return None
-    wrong = wrong_gradients(right, without, workload.prefix)
-    return LostHooks((*hooks, *noticed), wrong) if wrong else None
+    found = (*hooks, *noticed)
+    wrong = wrong_gradients(right, without, workload.prefix) if found else None
+    return LostHooks(found, wrong) if wrong else None
 
 
 def _standing(module: Any, prefix: str) -> Iterator[GradientHook]:
