@@ -175,7 +175,7 @@ class Oracle:
         with warnings.catch_warnings(), torch.autograd.detect_anomaly():
             warnings.simplefilter("ignore")
             try:
-                self.step(index)
+                self.step(index, mode=nullcontext())
             except RuntimeError as error:
                 found = re.search(r"Function '(\w+)' returned nan", str(error))
                 return found[1] if found else ""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from graphcheck.errors import ModelError
 from graphcheck.runtime.lower import Lowered
 from graphcheck.runtime.stream import Take
 from graphcheck.runtime.types import EVERY_STEP, InstructionDump, Trace, TrainRequest
@@ -93,10 +94,12 @@ def explain_by_ties(
         if again is None:
             again = _by_rules(trace, oracles, comparison, names)
     except Exception as error:
-        # A model may not bear that its ops are watched.
-        why = (str(error).splitlines() or [""])[0]
+        # A model may not bear that its ops are watched, which is no fault of its training step.
+        told = isinstance(error, ModelError) and error.code == "GC014"
+        raised = error.__cause__ if told and error.__cause__ else error
+        why = (str(raised).splitlines() or [""])[0]
         comparison.notes.append(
-            f"whether ties explain the difference is NOT CHECKED: {type(error).__name__}: {why}"
+            f"whether ties explain the difference is NOT CHECKED: {type(raised).__name__}: {why}"
         )
         return comparison
     return again or comparison
