@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from graphcheck.graph.assigned_buffers import keep_saved_values, was_modified
 from graphcheck.graph.data_sizes import from_data
 from graphcheck.graph.facts import (
     buffer_facts,
@@ -79,7 +80,12 @@ def joint_program(exported: Any, workload: Workload, *, strict: bool) -> Traced:
         return as_joint(exported, strict=strict)
     progress("tracing the joint forward/backward graph")
     try:
-        return trace_joint(exported, strict=strict)
+        try:
+            return trace_joint(exported, strict=strict)
+        except RuntimeError as error:
+            if not (was_modified(error) and keep_saved_values(exported)):
+                raise
+            return trace_joint(exported, strict=strict)
     except Exception as error:
         raise diagnose_joint(error, workload, exported) from error
 

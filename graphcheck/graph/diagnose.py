@@ -7,10 +7,12 @@ eager mode, watched (`graphcheck.graph.examine`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 from graphcheck.errors import ModelError
+from graphcheck.graph.assigned_buffers import overwrites, was_modified, writes_in_place
 from graphcheck.graph.examine import Examination, examine
 from graphcheck.graph.examined import at, problems_seen
 from graphcheck.graph.precheck import Problem, precheck
@@ -264,7 +266,8 @@ def _decode_joint(error: BaseException, workload: Workload, exported: Any) -> Pr
     text = str(error)
     missing = re.search(r"derivative for '?(?:aten::)?(\w+)'? is not implemented", text)
     if missing:
-        frame = _frame_of_op(exported, missing[1])
+        name = missing[1].strip("_")
+        frame = _frame_of_op(exported, lambda node: name in str(node.target))
         return Problem(
             "GC011",
             f"The operator {missing[1]} has no derivative{at(frame)}.",
@@ -276,6 +279,17 @@ def _decode_joint(error: BaseException, workload: Workload, exported: Any) -> Pr
             "GC008",
             "A tensor that requires a gradient (a parameter or an input) is written in forward.",
             "Use a changed copy of it, or detach the input.",
+        )
+    if was_modified(error):
+        frame = _frame_of_op(exported, overwrites) or _frame_of_op(exported, writes_in_place)
+        return Problem(
+            "GC011",
+            "A tensor that the backward pass needs is written in place after it was used"
+            f"{at(frame)}.",
+            "Use a copy of it (`h * self.scale.clone()`), or assign the new value "
+            "(`self.scale = self.scale * 0.9`); the backward pass of eager PyTorch refuses it, "
+            "too.",
+            frame=frame,
         )
     return Problem(
         "GC011",
@@ -328,12 +342,14 @@ def _own_words(error: BaseException) -> str:
     return told.rstrip(" .!")
 
 
-def _frame_of_op(exported: Any, name: str) -> Frame | None:
-    """The user's line of the first call of an operator in the exported program."""
+def _frame_of_op(exported: Any, wanted: Callable[[Any], bool]) -> Frame | None:
+    """The user's line of the first such call of an operator in the exported program."""
     import linecache
 
-    for node in getattr(getattr(exported, "graph", None), "nodes", ()):
-        if node.op != "call_function" or name.strip("_") not in str(node.target):
+    # What stands under `torch.no_grad()` has a graph of its own.
+    graphs = [part.graph for part in exported.graph_module.modules() if hasattr(part, "graph")]
+    for node in chain.from_iterable(graph.nodes for graph in graphs):
+        if node.op != "call_function" or not wanted(node):
             continue
         quoted = [
             found

@@ -210,6 +210,20 @@ class NoDerivative(Base):
         return torch.unique(self.fc(x)).sum()
 
 
+class WrittenAfterUse(Base):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.ones(8))
+
+    def forward(self, x):
+        y = self.fc(x) / self.scale.mean()
+        z = torch.sigmoid(y)
+        with torch.no_grad():
+            self.scale.mul_(0.9)
+        z.mul_(2)
+        return z.sum()
+
+
 class Inverse(Base):
     def forward(self, x):
         return torch.linalg.inv(self.fc(x) @ x.mT).sum()

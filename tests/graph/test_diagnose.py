@@ -183,6 +183,14 @@ CASES = [
         "Replace it, or detach its input if no gradient has to flow through it.",
     ),
     (
+        "WrittenAfterUse",
+        "GC011",
+        "A tensor that the backward pass needs is written in place after it was used ({}).",
+        "z.mul_(2)",
+        "Use a copy of it (`h * self.scale.clone()`), or assign the new value "
+        "(`self.scale = self.scale * 0.9`); the backward pass of eager PyTorch refuses it, too.",
+    ),
+    (
         "Inverse",
         "GC011",
         "torch's joint export cannot trace the backward pass of aten.linalg_inv, since it checks "

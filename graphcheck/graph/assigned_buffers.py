@@ -1,0 +1,92 @@
+"""Buffers that forward assigns anew (`self.n += 1`, `self.mean = 0.9 * self.mean + ...`).
+
+Eager binds the name to another tensor, so what autograd saved of the old one stays as it was.
+`torch.export` writes the new value into the old tensor at the end of the graph instead, and its
+joint trace then refuses: a saved tensor was modified. Measured with torch 2.14: `h / self.mean`
+before such an assignment, and `h / self.n` after `self.n += 1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+__all__ = ["keep_saved_values", "overwrites", "was_modified", "writes_in_place"]
+
+
+def was_modified(error: BaseException) -> bool:
+    """Whether autograd refused because a tensor that it saved was modified."""
+    return isinstance(error, RuntimeError) and "modified by an inplace operation" in str(error)
+
+
+def keep_saved_values(exported: Any) -> bool:
+    """Let what reads an assigned buffer read what eager reads; changes the exported graph.
+
+    A write of a buffer into itself is dropped; else everything but the write reads a copy that was
+    made at the start. False where the graph has no such write, and is as it was.
+    """
+    import torch
+
+    graph = exported.graph_module.graph
+    writes = list(_writes(exported))
+    first = next((node for node in graph.nodes if node.op not in ("placeholder", "get_attr")), None)
+    for write in writes:
+        buffer, value = write.args
+        if _written_in_place(value) is buffer:
+            graph.erase_node(write)
+            continue
+        with graph.inserting_before(first):
+            copy = graph.call_function(torch.ops.aten.clone.default, (buffer,))
+        copy.meta = {
+            key: value for key, value in buffer.meta.items() if key in ("val", "tensor_meta")
+        }
+        buffer.replace_all_uses_with(copy, lambda user, kept=(write, copy): user not in kept)
+    if writes:
+        exported.graph_module.recompile()
+    return bool(writes)
+
+
+def writes_in_place(node: Any) -> bool:
+    """Whether an exported node is an operator that writes its result into its first argument."""
+    import torch
+
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    schema = node.target._schema
+    aliases = [value.alias_info for value in (*schema.arguments[:1], *schema.returns)]
+    if len(aliases) != 2 or None in aliases:
+        return False
+    written, returned = aliases
+    return bool(written.is_write and written.before_set == returned.before_set)
+
+
+def overwrites(node: Any) -> bool:
+    """Whether it does so to a tensor that was read before."""
+    return writes_in_place(node) and any(
+        user is not node and user < node for user in node.args[0].users
+    )
+
+
+def _writes(exported: Any) -> Iterator[Any]:
+    """The writes that export has added at the end of the graph, the last one first.
+
+    A `copy_` in the user's own words is named `copy_`, not after the overload; that one is refused
+    by eager, too.
+    """
+    import torch
+
+    buffers = exported.graph_signature.inputs_to_buffers
+    for node in reversed(exported.graph_module.graph.nodes):
+        if node.op == "output":
+            continue
+        if node.target is not torch.ops.aten.copy_.default or node.users:
+            return
+        if node.name.startswith("copy__default") and node.args[0].name in buffers:
+            yield node
+
+
+def _written_in_place(node: Any) -> Any:
+    """The tensor that a chain of in-place operators (`add_` of `mul_`) has written."""
+    while writes_in_place(node):
+        node = node.args[0]
+    return node
