@@ -34,8 +34,6 @@ _AVERAGE = Mend(
     True,
     "graphcheck export",
 )
-_LOST = ("GC013", "GC015")
-"""What export loses without a mend: to train on would be to train wrong."""
 
 
 def check_workload(workload: Workload, options: CheckOptions) -> Report:
@@ -110,10 +108,12 @@ def _next_command(target: str, findings: Iterable[Finding], *, joint: bool = Fal
     A joint program has no model to compare with. Where export would refuse: what explains why. A
     loss that is not finite asks for other data first.
     """
+    from graphcheck.graph.precheck import LOST
+
     bad = [f for f in findings if f.severity is not Severity.NOTE]
     if any(f.code == "GC404" for f in bad) and not joint:
         return f"graphcheck validate {shlex.quote(target)} --data FILE.npz"
-    lost = next((f for f in bad if f.code in _LOST), None)
+    lost = next((f for f in bad if f.code in LOST), None)
     if lost is not None:
         return explain_command(lost)
     gaps = [finding for finding in bad if is_gap(finding)]

@@ -23,7 +23,7 @@ from graphcheck.export.reference import reference_trace
 from graphcheck.export.rewriting import SETTLED, STANDING, left_standing, look, prepare
 from graphcheck.export.swap import swap_
 from graphcheck.export.types import Card, ExportOptions, ExportResult, RandomInput
-from graphcheck.graph.precheck import precheck
+from graphcheck.graph.precheck import LOST, precheck
 from graphcheck.opset.load import load, with_libraries
 from graphcheck.opset.types import Opset
 from graphcheck.report.following import asked_rewrites
@@ -134,7 +134,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
                 options.target,
                 failure=f"the parity check on this machine says {verdict.verdict}: "
                 f"{verdict.reason}",
-                hint=_after(verdict),
+                hint=_after(verdict, problems),
                 failure_code="GC3",
                 verdict=verdict,
             )
@@ -165,13 +165,16 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     return write_export(output, lowered, card, workload, options, verdict)
 
 
-def _after(verdict: Verdict) -> str:
+def _after(verdict: Verdict, problems: Sequence[ModelError] = ()) -> str:
     """What to do after a check that was not passed. Lost training is no better without a check."""
     from graphcheck.report.following import verdict_next_command
 
     command = verdict_next_command(verdict)
     if verdict.verdict == "not run" and command.startswith("graphcheck validate"):
         return f"nothing was written; try {command}"
+    lost = next((p for p in problems if p.code in LOST), None)
+    if verdict.verdict == "diverged" and lost is not None:
+        return f"nothing was written. {lost.hint}"
     return "nothing was written; --no-validate writes the program all the same"
 
 

@@ -17,7 +17,10 @@ from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import Frame, shown_path
 from graphcheck.workload.with_loss import argument_names
 
-__all__ = ["Problem", "precheck"]
+__all__ = ["LOST", "Problem", "lost_in_export", "precheck"]
+
+LOST = ("GC013", "GC015")
+"""What export loses without a mend: to train on would be to train wrong."""
 
 _DEPTH = 4
 _MOST_NAMES = 4
@@ -60,9 +63,14 @@ def precheck(workload: Workload) -> list[Problem]:
         *_inputs_that_are_no_tensors(workload),
         *_nothing_to_train(workload),
         *_hidden(workload),
-        *_custom_backward(workload),
-        *_gradient_hooks(workload),
+        *lost_in_export(workload),
     ]
+
+
+def lost_in_export(workload: Workload) -> list[Problem]:
+    """What eager training does and no exported program will: backward passes of custom functions
+    (GC013) and gradient hooks (GC015), where the gradients show it."""
+    return [*_custom_backward(workload), *_gradient_hooks(workload)]
 
 
 def _gradient_hooks(workload: Workload) -> Iterator[Problem]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from graphcheck.errors import ModelError
 from graphcheck.graph.types import Source
 from graphcheck.runtime.lower import Instruction, Lowered
 from graphcheck.runtime.types import RunFailure, Trace
@@ -119,8 +120,12 @@ def told_verdict(
     stale: Sequence[StaleOutput],
     wanted: int,
     shadowed: Shadow | None = None,
+    lost: Callable[[], Sequence[ModelError]] = tuple,
 ) -> tuple[str, str]:
-    """The verdict and its reason: match, drift or diverged; not run when training stopped early."""
+    """The verdict and its reason: match, drift or diverged; not run when training stopped early.
+
+    `lost` tells what export leaves out; it is asked where no instruction is to blame.
+    """
     because = _because(stale, shadowed)
     if comparison.first_locked is not None:
         told = comparison.told or told_divergence(comparison.first_locked)
@@ -129,7 +134,13 @@ def told_verdict(
         elif not because and shadowed is not None and shadowed.checked:
             because = (
                 "; every instruction that could be checked computes what eager computes from its "
-                "inputs, so the fault is in how the program is put together"
+                "inputs, so the fault is in "
+            )
+            left_out = [problem.message.rstrip(".") for problem in lost()]
+            because += (
+                f"what export leaves out: {'; '.join(left_out)}"
+                if left_out
+                else "how the program is put together"
             )
         return "diverged", told + because
     done = len(trace.steps)

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from graphcheck.errors import ModelError, UsageError
+from graphcheck.graph.precheck import lost_in_export
 from graphcheck.options import ValidateOptions
 from graphcheck.runtime.lower import Instruction, Lowered, lower
 from graphcheck.runtime.types import EVERY_STEP, Trace, TrainRequest
@@ -233,8 +234,9 @@ class _Run:
             return answer if shadowed is None else with_shadow(answer, shadowed)
         self.notes += comparison.notes
         self.overhead = overhead(trace, seconds, compared)
+        lost_there = partial(lost_in_export, self.workload)
         verdict, reason = told_verdict(
-            comparison, trace, places, stale, self.options.steps, shadowed
+            comparison, trace, places, stale, self.options.steps, shadowed, lost_there
         )
         if verdict == "match":
             self.ladder.passed("compare", compared, f"{comparison.locked_steps} steps")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from graphcheck.errors import ModelError
 from graphcheck.export.run import _after
 from graphcheck.validate.types import Verdict
 
@@ -32,3 +33,13 @@ _SHIP = "nothing was written; --no-validate writes the program all the same"
 )
 def test_lost_training_is_not_to_be_shipped(verdict: Verdict, told: str) -> None:
     assert _after(verdict) == told
+
+
+def test_what_export_loses_is_to_be_mended() -> None:
+    verdict = Verdict(target="m.py", verdict="diverged", reason="gradient of a", losses=(1.0,))
+    hidden = ModelError("hidden", "Use a ModuleList.", "GC010")
+    lost = ModelError("lost", "Change the gradient in the graph.", "GC015")
+    assert _after(verdict, [hidden]) == _SHIP
+    assert _after(verdict, [hidden, lost]) == (
+        "nothing was written. Change the gradient in the graph."
+    )

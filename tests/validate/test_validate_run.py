@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from fake_device import gradient_changed, load_model, lowered, spoiled, trained
 
-from graphcheck.errors import DeviceError, UsageError
+from graphcheck.errors import DeviceError, ModelError, UsageError
 from graphcheck.runtime.types import InstructionOutput, RunFailure, Trace, UncheckedInstruction
 
 
@@ -101,6 +101,31 @@ def test_drift():
         "with the weights reset to the runtime's before each step every gradient agrees, but "
         "training freely the curves part: loss at step 3: 1.1 in the runtime, 1 in eager "
         "(off by 0.1 of its value, tolerance 0.001)",
+    )
+
+
+@pytest.mark.parametrize(
+    ("lost", "told"),
+    [
+        ((), "how the program is put together"),
+        (
+            (ModelError("Gradient hooks are lost in export (f on a tensor)."),),
+            "what export leaves out: Gradient hooks are lost in export (f on a tensor)",
+        ),
+    ],
+)
+def test_where_no_instruction_is_to_blame(lost, told):
+    from graphcheck.validate.compare import Comparison
+    from graphcheck.validate.reason import told_verdict
+    from graphcheck.validate.types import Divergence, Shadow
+
+    trace = trained(load_model("pool_first"), 4)
+    found = Comparison(first_locked=Divergence(0, "a", 1.0, -1.0, 2.0, 1e-5), locked_steps=1)
+    verdict, reason = told_verdict(found, trace, {}, (), 4, Shadow(checked=3), lambda: lost)
+    assert verdict == "diverged"
+    assert reason.endswith(
+        "; every instruction that could be checked computes what eager computes from its inputs, "
+        f"so the fault is in {told}"
     )
 
 
