@@ -1,7 +1,8 @@
 """graphcheck: makes a PyTorch model trainable on ExecuTorch, and proves it.
 
-The public API: `check`, `validate`, `export`, `fix`, `make_trainable`, `Report`, `Finding` and
-`Verdict`.
+The public API: `check`, `validate`, `export`, `fix`, `make_trainable`; what they give: `Report`,
+`Finding`, `Verdict`; and what they raise: `GraphcheckError` with its kinds `UsageError`,
+`ModelError` and `DeviceError`.
 Importing this package does not import torch.
 """
 
@@ -14,12 +15,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from graphcheck.api import check, export, fix, validate
+    from graphcheck.errors import DeviceError, GraphcheckError, ModelError, UsageError
     from graphcheck.report.types import Report
     from graphcheck.rules.types import Finding
     from graphcheck.swap.live import make_trainable
     from graphcheck.validate.types import Verdict
 
-__all__ = ["Finding", "Report", "Verdict", "check", "export", "fix", "make_trainable", "validate"]
+__all__ = [
+    "DeviceError",
+    "Finding",
+    "GraphcheckError",
+    "ModelError",
+    "Report",
+    "UsageError",
+    "Verdict",
+    "check",
+    "export",
+    "fix",
+    "make_trainable",
+    "validate",
+]
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -31,6 +46,10 @@ _HOMES = {
     "Report": "graphcheck.report.types",
     "Finding": "graphcheck.rules.types",
     "Verdict": "graphcheck.validate.types",
+    "GraphcheckError": "graphcheck.errors",
+    "UsageError": "graphcheck.errors",
+    "ModelError": "graphcheck.errors",
+    "DeviceError": "graphcheck.errors",
 }
 
 

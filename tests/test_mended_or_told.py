@@ -89,3 +89,29 @@ def test_a_card_says_what_it_does_not_prove(tmp_path: Path) -> None:
         "2 training steps did not change what predict gives: that it uses the trained weights is "
         "NOT CHECKED",
     }
+
+
+class Tied(nn.Module):
+    """Two layers with one weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.last.weight = self.first.weight
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.first(x).tanh()).pow(2).mean()
+
+
+def test_a_card_says_which_names_are_one_tensor(tmp_path: Path) -> None:
+    assert _remarks(Tied(), tmp_path / "tied.pte") == (
+        "GC504: tied weights (first): first.weight and last.weight are one tensor: the program "
+        "knows it as first.weight, and it needs strict export (used here)",
+    )
+
+
+def test_what_the_api_raises_can_be_caught_by_name() -> None:
+    with pytest.raises(graphcheck.UsageError):
+        graphcheck.check(Predicting(), (torch.randn(2, 4),), loss="no_such_loss")
+    for kind in (graphcheck.UsageError, graphcheck.ModelError, graphcheck.DeviceError):
+        assert issubclass(kind, graphcheck.GraphcheckError)

@@ -41,7 +41,7 @@ from graphcheck.workload.types import Workload
 __all__ = ["export_workload"]
 
 _CORRECTED = ("GC501",)
-_TOLD = ("GC510",)
+_TOLD = ("GC504", "GC510")
 _STILL = (
     "{steps} training steps did not change what predict gives: that it uses the trained weights is "
     "NOT CHECKED"
