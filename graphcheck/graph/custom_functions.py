@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from graphcheck.graph.wrong_gradients import WrongGradients, wrong_gradients
+from graphcheck.graph.wrong_gradients import WrongGradients, gradients_of, wrong_gradients
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import Frame, calling_frame
 
@@ -90,19 +90,6 @@ def _as_export_sees_it(kind: Any, *args: Any, **kwargs: Any) -> Any:
     return kind.forward(context, *args, **kwargs)
 
 
-def _gradients(workload: Workload, module: Any) -> dict[str, Any]:
-    import torch
-    from torch.utils import _pytree
-
-    result = module(*workload.inputs, **workload.kwargs)
-    loss = _pytree.tree_leaves(result)[0]
-    trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
-    if not loss.requires_grad:
-        return dict.fromkeys(trained)
-    found = torch.autograd.grad(loss, list(trained.values()), allow_unused=True)
-    return dict(zip(trained, found, strict=True))
-
-
 def lost_backward(workload: Workload) -> LostBackward | None:
     """What goes wrong when the backward of the model's custom functions is dropped.
 
@@ -136,12 +123,12 @@ def lost_backward(workload: Workload) -> LostBackward | None:
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(0)
             with _apply_replaced(recorded):
-                right = _gradients(workload, first)
+                _, right = gradients_of(workload, first)
             if not calls:
                 return None
             torch.manual_seed(0)
             with _apply_replaced(replaced):
-                without = _gradients(workload, second)
+                _, without = gradients_of(workload, second)
     except Exception:
         return None
     wrong = wrong_gradients(right, without, workload.prefix)

@@ -16,13 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from graphcheck.graph.wrong_gradients import WrongGradients, wrong_gradients
+from graphcheck.graph.wrong_gradients import WrongGradients, gradients_of, wrong_gradients
 from graphcheck.workload.tensor_hooks import tensor_hooks_off
 from graphcheck.workload.types import Workload
 
-__all__ = ["GradientHook", "LostHooks", "copied_with_hooks", "lost_hooks"]
+__all__ = ["LIBRARIES", "GradientHook", "LostHooks", "copied_with_hooks", "lost_hooks"]
 
-_LIBRARIES = ("torch.", "torchvision.", "executorch.", "graphcheck.")
+LIBRARIES = ("torch.", "torchvision.", "executorch.", "graphcheck.")
+"""Their modules are not searched for what a user wrote."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def lost_hooks(workload: Workload) -> LostHooks | None:
             inner._backward_pre_hooks.clear()
         with torch.random.fork_rng(devices=[]), torch.enable_grad():
             torch.manual_seed(0)
-            right = _gradients(workload, first)
+            _, right = gradients_of(workload, first)
             torch.manual_seed(0)
             noticed: list[GradientHook] = []
 
@@ -83,7 +84,7 @@ def lost_hooks(workload: Workload) -> LostHooks | None:
                 noticed.append(_described("a tensor of forward", hook))
 
             with tensor_hooks_off(notice):
-                without = _gradients(workload, second)
+                _, without = gradients_of(workload, second)
     except Exception:
         return None
     found = (*hooks, *noticed)
@@ -117,7 +118,7 @@ def _sets_hooks(module: Any) -> bool:
     """Whether a source file of the model's classes mentions `register_hook`."""
     names = {type(inner).__module__ for inner in module.modules()}
     for name in names:
-        if name.startswith(_LIBRARIES) or name not in sys.modules:
+        if name.startswith(LIBRARIES) or name not in sys.modules:
             continue
         try:
             source = inspect.getsource(sys.modules[name])
@@ -126,14 +127,3 @@ def _sets_hooks(module: Any) -> bool:
         if "register_hook(" in source:
             return True
     return False
-
-
-def _gradients(workload: Workload, module: Any) -> dict[str, Any]:
-    from torch.utils import _pytree
-
-    loss = _pytree.tree_leaves(module(*workload.inputs, **workload.kwargs))[0]
-    trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
-    for parameter in trained.values():
-        parameter.grad = None
-    loss.backward()
-    return {name: parameter.grad for name, parameter in trained.items()}

@@ -12,6 +12,7 @@ from typing import Any
 from graphcheck.errors import ModelError
 from graphcheck.graph.custom_functions import lost_backward
 from graphcheck.graph.gradient_hooks import lost_hooks
+from graphcheck.graph.python_state import LOSS, frozen_state
 from graphcheck.graph.wrong_gradients import WrongGradients
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import Frame, shown_path
@@ -19,7 +20,7 @@ from graphcheck.workload.with_loss import argument_names
 
 __all__ = ["LOST", "Problem", "lost_in_export", "precheck"]
 
-LOST = ("GC013", "GC015")
+LOST = ("GC013", "GC015", "GC016")
 """What export loses without a mend: to train on would be to train wrong."""
 
 _DEPTH = 4
@@ -56,9 +57,9 @@ class Problem(ModelError):
 
 def precheck(workload: Workload) -> list[Problem]:
     """What can be told before export: inputs that are no tensors (GC009), nothing to train
-    (GC007), modules hidden in plain containers (GC010, not fatal), custom backward passes that
-    and gradient hooks that export drops (GC013, GC015, not fatal). Runs the model only when it may
-    have such."""
+    (GC007), modules hidden in plain containers (GC010, not fatal), custom backward passes,
+    gradient hooks and changes of Python values that export drops (GC013, GC015, GC016, not fatal).
+    Runs the model only when it may have such."""
     return [
         *_inputs_that_are_no_tensors(workload),
         *_nothing_to_train(workload),
@@ -69,8 +70,34 @@ def precheck(workload: Workload) -> list[Problem]:
 
 def lost_in_export(workload: Workload) -> list[Problem]:
     """What eager training does and no exported program will: backward passes of custom functions
-    (GC013) and gradient hooks (GC015), where the gradients show it."""
-    return [*_custom_backward(workload), *_gradient_hooks(workload)]
+    (GC013), gradient hooks (GC015), changes of Python values (GC016), where gradients show it."""
+    return [
+        *_custom_backward(workload),
+        *_gradient_hooks(workload),
+        *_python_state(workload),
+    ]
+
+
+def _python_state(workload: Workload) -> Iterator[Problem]:
+    frozen = frozen_state(workload)
+    if frozen is None:
+        return
+    many = len(frozen.names) > 1
+    names = ", ".join(frozen.names[:_MOST_NAMES]) + (", ..." if frozen.names[_MOST_NAMES:] else "")
+    worst = frozen.wrong.worst
+    what = "the loss" if worst == LOSS else f"the gradient of {worst}"
+    yield Problem(
+        "GC016",
+        f"Export keeps {names} as {'they were' if many else 'it was'} while tracing, but forward "
+        f"changes {'them' if many else 'it'}: at step {frozen.later} {what} would be off by "
+        f"{frozen.wrong.error:.2g} of its {'value' if worst == 'loss' else 'largest entry'}"
+        f"{_affected(frozen.wrong)}",
+        'Keep it in a buffer (`self.register_buffer("count", torch.tensor(0.0))`), or give it '
+        "to forward as an input.",
+        fatal=False,
+        file=frozen.file,
+        line=frozen.line,
+    )
 
 
 def _gradient_hooks(workload: Workload) -> Iterator[Problem]:

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["WrongGradients", "wrong_gradients"]
+from graphcheck.workload.types import Workload
+
+__all__ = ["WrongGradients", "gradients_of", "wrong_gradients"]
 
 _TOLERANCE = 1e-4
 """Relative to the largest entry of a gradient; float32 noise stays far below."""
@@ -22,6 +24,23 @@ class WrongGradients:
     parameters: tuple[str, ...]
     worst: str
     error: float
+
+
+def gradients_of(workload: Workload, module: Any) -> tuple[Any, dict[str, Any]]:
+    """The loss of `module` on the example inputs, detached, and its gradients by name.
+
+    The gradient is None where the loss depends on no such parameter.
+    """
+    from torch.utils import _pytree
+
+    loss = _pytree.tree_leaves(module(*workload.inputs, **workload.kwargs))[0]
+    trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
+    for parameter in trained.values():
+        parameter.grad = None
+    if loss.requires_grad:
+        # Not autograd.grad, which hooks after accumulation do not see.
+        loss.backward()
+    return loss.detach(), {name: parameter.grad for name, parameter in trained.items()}
 
 
 def wrong_gradients(

@@ -1,0 +1,33 @@
+"""GC016: a Python value that forward changes stays as it was."""
+
+from __future__ import annotations
+
+from graphcheck.rules.interface import Rule
+from graphcheck.rules.types import Severity
+
+__all__ = ["RULE"]
+
+RULE = Rule(
+    code="GC016",
+    name="python-state-frozen",
+    severity=Severity.ERROR,
+    summary="A Python value that forward changes is a constant of the program.",
+    explanation="""\
+The graph is made of tensors. A counter that forward raises, a hidden state that it keeps in an
+ordinary attribute, or a list that it appends to is read once, while the model is traced, and never
+changes on the device. Nothing fails; from the second step on the program computes something else
+than eager PyTorch.
+
+The finding is measured: the loss and the gradients of a step with what the step before it has left
+are compared with those of the first step, and for numbers that are counted those of a thousand
+steps later, too. Values that are only kept to be looked at (an attention map, a log) are not
+reported.
+
+Keep the value in a buffer, which the program writes back at every step, or give it to forward as an
+input, so that the app keeps it.
+""",
+    example="""\
+self.count += 1                        # GC016: stays 0, or what it was while tracing
+self.register_buffer("count", torch.tensor(0.0))   # in __init__: kept from step to step
+""",
+)
