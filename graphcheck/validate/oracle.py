@@ -20,6 +20,7 @@ from graphcheck.runtime.types import OptimizerSettings
 from graphcheck.validate.measure import largest
 from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
 from graphcheck.validate.optimizer import OPTIMIZERS, make_optimizer
+from graphcheck.validate.seeding import seeded
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import running_user_code
 
@@ -52,6 +53,7 @@ class EagerStep:
     gradients: dict[str, Any]
 
 
+_SEED = 20_000_003
 _STEP = "a training step failed in eager PyTorch"
 _STEP_HINT = "The model's own code raises it, in ordinary PyTorch, too: mend it there."
 
@@ -123,12 +125,14 @@ class Oracle:
         update: bool = False,
         mode: AbstractContextManager[Any] | None = None,
         keep_buffers: bool = False,
+        seed: int | None = None,
     ) -> EagerStep:
         """Forward and backward on batch `index`; `update` moves the weights as the runtime does.
 
         `mode` is entered around both. Buffers that forward writes move on, unless `keep_buffers`.
+        What the model draws follows from `seed`, by default from the index alone.
         """
-        loss = self._pass(index, mode, keep_buffers)
+        loss = self._pass(index, mode, keep_buffers, seed)
         result = EagerStep(
             loss=loss,
             gradients={
@@ -142,7 +146,11 @@ class Oracle:
         return result
 
     def _pass(
-        self, index: int, mode: AbstractContextManager[Any] | None, keep_buffers: bool
+        self,
+        index: int,
+        mode: AbstractContextManager[Any] | None,
+        keep_buffers: bool,
+        seed: int | None = None,
     ) -> float:
         """Forward and backward, which leaves the gradients at the parameters; gives the loss."""
         import torch
@@ -155,8 +163,10 @@ class Oracle:
             parameter.grad = None
         # The user's inputs must stay as they are, even if forward writes into them.
         args, kwargs = _cloned(args), _cloned(kwargs)
-        # Around comes last: its own draws must not pass through the noise.
+        # Draws that change from pass to pass would be taken for what rounding can do. Around comes
+        # last: its own draws must not pass through the noise.
         with (
+            seeded(_SEED + index if seed is None else seed),
             running_user_code(_STEP, hint=_STEP_HINT, code="GC014") if mode is None else mode,
             self.around(index),
         ):

@@ -16,8 +16,8 @@ Two comparisons remain.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -36,7 +36,6 @@ __all__ = [
     "blame_instruction",
     "compare_statistics",
     "random_instructions",
-    "seeded",
     "told_random",
 ]
 
@@ -84,16 +83,6 @@ def told_random(
         "the runtime's before each step (the eager loss shown is a mean of many draws). "
         f"NOT COMPARED: any entry by itself ({why}), and the free-running curve"
     )
-
-
-@contextmanager
-def seeded(seed: int) -> Iterator[None]:
-    """Torch's CPU generator set to `seed`, and put back after."""
-    import torch
-
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        yield
 
 
 @dataclass
@@ -186,8 +175,9 @@ def compare_statistics(
         scatter = _Scatter(draws // 2)
         losses = []
         for draw in range(draws):
-            with seeded(1_000_003 * index + draw):
-                sample = oracle.step(index, keep_buffers=draw < draws - 1)
+            sample = oracle.step(
+                index, keep_buffers=draw < draws - 1, seed=1_000_003 * index + draw
+            )
             losses.append(sample.loss)
             scatter.add(sample.gradients)
         result.eager_losses.append(math.fsum(losses) / len(losses))
@@ -314,20 +304,15 @@ def _rounding(oracle: Oracle, index: int, scatter: _Scatter) -> dict[tuple[str, 
     """
 
     def statistics(mode: AbstractContextManager[Any] | None) -> dict[tuple[str, str], float]:
-        step = oracle.step(index, mode=mode, keep_buffers=True)
+        step = oracle.step(index, mode=mode, keep_buffers=True, seed=1_000_003 * index)
         values = {(LOSS, "value"): step.loss}
         for name, gradient in step.gradients.items():
             for which, value in scatter.measure(name, gradient).items():
                 values[name, which] = value
         return values
 
-    around = oracle.around
-    oracle.around = lambda _: seeded(1_000_003 * index)
-    try:
-        still = statistics(None)
-        moved = [statistics(noise_mode(sign, index)) for sign in (1, -1)]
-    finally:
-        oracle.around = around
+    still = statistics(None)
+    moved = [statistics(noise_mode(sign, index)) for sign in (1, -1)]
     changes = {key: [abs(one[key] - value) for one in moved] for key, value in still.items()}
     # A perturbed pass that overflows says nothing about rounding.
     return {key: sum(c for c in change if math.isfinite(c)) for key, change in changes.items()}
