@@ -19,6 +19,7 @@ from graphcheck.graph.facts import (
 from graphcheck.graph.layout import edge_strides, laid_out_anew
 from graphcheck.graph.provenance import Provenance, clean_module_path
 from graphcheck.graph.reach import Reach, reach_of_nodes
+from graphcheck.graph.recurrent_dropout import lost_dropout
 from graphcheck.graph.trace import Traced, as_joint, export, trace_joint
 from graphcheck.graph.types import JointGraph, OpCall, Source, TensorFact
 from graphcheck.worker import progress
@@ -130,6 +131,7 @@ def describe(traced: Traced, workload: Workload, *, loss: bool = False) -> Joint
         example_facts=_example_facts(traced, workload, measured) if has_norm or measured else {},
         from_data=from_data(joint),
         control_flow=tuple(_control_flow(joint, provenance)),
+        lost_dropout=tuple(lost_dropout(traced.exported, joint, provenance)),
     )
 
 

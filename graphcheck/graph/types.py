@@ -12,6 +12,7 @@ __all__ = [
     "BufferFact",
     "FromData",
     "JointGraph",
+    "LostDropout",
     "OpCall",
     "OutputKind",
     "ParameterFact",
@@ -183,6 +184,19 @@ class FromData:
 
 
 @dataclass(frozen=True)
+class LostDropout:
+    """A recurrent op (`aten.gru`) whose dropout of `p` between layers the joint graph has not.
+
+    `node` is the first joint node that comes from it.
+    """
+
+    op: str
+    p: float
+    node: str
+    source: Source
+
+
+@dataclass(frozen=True)
 class JointGraph:
     """The joint forward/backward graph as facts; no torch object is kept.
 
@@ -205,6 +219,7 @@ class JointGraph:
     from_data: tuple[FromData, ...] = ()
     control_flow: tuple[tuple[str, Source], ...] = ()
     """Control flow operators (`cond`), whose branches are graphs of their own and are not read."""
+    lost_dropout: tuple[LostDropout, ...] = ()
 
     @cached_property
     def alike(self) -> tuple[tuple[OpCall, ...], ...]:
