@@ -10,20 +10,16 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from graphcheck.graph.own_sources import own_sources
 from graphcheck.graph.wrong_gradients import WrongGradients, gradients_of, wrong_gradients
 from graphcheck.workload.tensor_hooks import tensor_hooks_off
 from graphcheck.workload.types import Workload
 
-__all__ = ["LIBRARIES", "GradientHook", "LostHooks", "copied_with_hooks", "lost_hooks"]
-
-LIBRARIES = ("torch.", "torchvision.", "executorch.", "graphcheck.")
-"""Their modules are not searched for what a user wrote."""
+__all__ = ["GradientHook", "LostHooks", "copied_with_hooks", "lost_hooks"]
 
 
 @dataclass(frozen=True)
@@ -63,28 +59,23 @@ def lost_hooks(workload: Workload) -> LostHooks | None:
     other checks report). Costs nothing unless there are hooks, or a source file of the model has
     `register_hook`; then two forward and backward passes on copies.
     """
-    import torch
-
     module = workload.module
     hooks = list(_standing(module, workload.prefix))
-    if not hooks and not _sets_hooks(module):
+    if not hooks and not any("register_hook(" in text for text in own_sources(module)):
         return None
     try:
         first, second = copied_with_hooks(module), copy.deepcopy(module)
         for inner in second.modules():
             inner._backward_hooks.clear()
             inner._backward_pre_hooks.clear()
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            torch.manual_seed(0)
-            _, right = gradients_of(workload, first)
-            torch.manual_seed(0)
-            noticed: list[GradientHook] = []
+        _, right = gradients_of(workload, first)
+        noticed: list[GradientHook] = []
 
-            def notice(hook: Any) -> None:
-                noticed.append(_described("a tensor of forward", hook))
+        def notice(hook: Any) -> None:
+            noticed.append(_described("a tensor of forward", hook))
 
-            with tensor_hooks_off(notice):
-                _, without = gradients_of(workload, second)
+        with tensor_hooks_off(notice):
+            _, without = gradients_of(workload, second)
     except Exception:
         return None
     found = (*hooks, *noticed)
@@ -112,18 +103,3 @@ def _described(on: str, hook: Any) -> GradientHook:
     if code is None:
         return GradientHook(on, name)
     return GradientHook(on, name, code.co_filename, code.co_firstlineno)
-
-
-def _sets_hooks(module: Any) -> bool:
-    """Whether a source file of the model's classes mentions `register_hook`."""
-    names = {type(inner).__module__ for inner in module.modules()}
-    for name in names:
-        if name.startswith(LIBRARIES) or name not in sys.modules:
-            continue
-        try:
-            source = inspect.getsource(sys.modules[name])
-        except (OSError, TypeError):
-            continue
-        if "register_hook(" in source:
-            return True
-    return False

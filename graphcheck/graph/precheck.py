@@ -12,8 +12,9 @@ from typing import Any
 from graphcheck.errors import ModelError
 from graphcheck.graph.custom_functions import lost_backward
 from graphcheck.graph.gradient_hooks import lost_hooks
-from graphcheck.graph.python_state import LOSS, frozen_state
-from graphcheck.graph.wrong_gradients import WrongGradients
+from graphcheck.graph.python_draws import frozen_draws
+from graphcheck.graph.python_state import frozen_state
+from graphcheck.graph.wrong_gradients import LOSS, WrongGradients
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import Frame, shown_path
 from graphcheck.workload.with_loss import argument_names
@@ -75,7 +76,20 @@ def lost_in_export(workload: Workload) -> list[Problem]:
         *_custom_backward(workload),
         *_gradient_hooks(workload),
         *_python_state(workload),
+        *_python_draws(workload),
     ]
+
+
+def _python_draws(workload: Workload) -> Iterator[Problem]:
+    wrong = frozen_draws(workload)
+    if wrong is not None:
+        yield Problem(
+            "GC016",
+            "Export keeps what forward draws from Python's or NumPy's random numbers as it was "
+            f"while tracing: with other draws {_off(wrong)}",
+            "Draw with torch (`torch.rand(())`) and choose with torch.where.",
+            fatal=False,
+        )
 
 
 def _python_state(workload: Workload) -> Iterator[Problem]:
@@ -84,20 +98,23 @@ def _python_state(workload: Workload) -> Iterator[Problem]:
         return
     many = len(frozen.names) > 1
     names = ", ".join(frozen.names[:_MOST_NAMES]) + (", ..." if frozen.names[_MOST_NAMES:] else "")
-    worst = frozen.wrong.worst
-    what = "the loss" if worst == LOSS else f"the gradient of {worst}"
     yield Problem(
         "GC016",
         f"Export keeps {names} as {'they were' if many else 'it was'} while tracing, but forward "
-        f"changes {'them' if many else 'it'}: at step {frozen.later} {what} would be off by "
-        f"{frozen.wrong.error:.2g} of its {'value' if worst == 'loss' else 'largest entry'}"
-        f"{_affected(frozen.wrong)}",
+        f"changes {'them' if many else 'it'}: at step {frozen.later} {_off(frozen.wrong)}",
         'Keep it in a buffer (`self.register_buffer("count", torch.tensor(0.0))`), or give it '
         "to forward as an input.",
         fatal=False,
         file=frozen.file,
         line=frozen.line,
     )
+
+
+def _off(wrong: WrongGradients) -> str:
+    loss = wrong.worst == LOSS
+    what = "the loss" if loss else f"the gradient of {wrong.worst}"
+    of_what = "value" if loss else "largest entry"
+    return f"{what} would be off by {wrong.error:.2g} of its {of_what}{_affected(wrong)}"
 
 
 def _gradient_hooks(workload: Workload) -> Iterator[Problem]:

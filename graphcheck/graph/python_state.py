@@ -18,11 +18,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from graphcheck.graph.gradient_hooks import LIBRARIES, copied_with_hooks
-from graphcheck.graph.wrong_gradients import WrongGradients, gradients_of, wrong_gradients
+from graphcheck.graph.gradient_hooks import copied_with_hooks
+from graphcheck.graph.own_sources import LIBRARIES
+from graphcheck.graph.wrong_gradients import (
+    WrongGradients,
+    gradients_of,
+    wrong_loss_or_gradients,
+)
 from graphcheck.workload.types import Workload
 
-__all__ = ["LOSS", "FrozenState", "frozen_state"]
+__all__ = ["FrozenState", "frozen_state"]
 
 _FAR = 1000
 """Steps after which a number that forward counts is tried, too (a warm-up, a schedule)."""
@@ -30,8 +35,6 @@ _CHANGING = {
     *("append", "appendleft", "add", "clear", "extend"),
     *("insert", "pop", "popleft", "setdefault", "update"),
 }
-LOSS = "loss"
-"""What is wrong where no gradient is."""
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,11 @@ def frozen_state(workload: Workload) -> FrozenState | None:
     classes writes to an attribute; then up to three forward and backward passes on copies. Values
     in objects of other classes are not seen.
     """
-    import torch
-
     places = dict(_places(workload.module))
     if not places:
         return None
     try:
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            return _measured(workload, places)
+        return _measured(workload, places)
     except Exception:
         return None
 
@@ -72,7 +72,7 @@ def frozen_state(workload: Workload) -> FrozenState | None:
 def _measured(workload: Workload, places: Mapping[str, tuple[str, int]]) -> FrozenState | None:
     first = copied_with_hooks(workload.module)
     before = _state(first)
-    constant = _step(workload, first)
+    constant = gradients_of(workload, first)
     after = _state(first)
     changed = {
         name: value
@@ -89,22 +89,13 @@ def _measured(workload: Workload, places: Mapping[str, tuple[str, int]]) -> Froz
         for (path, name), value in values.items():
             # Past the module's own __setattr__, which would register a tensor's module.
             vars(second.get_submodule(path))[name] = _snapshot(value)
-        loss, gradients = _step(workload, second)
-        wrong = wrong_gradients(gradients, constant[1], workload.prefix)
-        wrong = wrong or wrong_gradients({LOSS: loss}, {LOSS: constant[0]}, "")
+        wrong = wrong_loss_or_gradients(gradients_of(workload, second), constant, workload.prefix)
         if wrong:
             names = tuple(".".join((path, name)).lstrip(".") for path, name in changed)
             names = tuple(name.removeprefix(workload.prefix) for name in names)
             place = next((places[name] for _, name in changed if name in places), ("", 0))
             return FrozenState(names, wrong, later, *place)
     return None
-
-
-def _step(workload: Workload, module: Any) -> tuple[Any, dict[str, Any]]:
-    import torch
-
-    torch.manual_seed(0)
-    return gradients_of(workload, module)
 
 
 def _state(module: Any) -> dict[tuple[str, str], Any]:

@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from graphcheck.workload.seeding import seeded
 from graphcheck.workload.types import Workload
 
-__all__ = ["WrongGradients", "gradients_of", "wrong_gradients"]
+__all__ = ["LOSS", "WrongGradients", "gradients_of", "wrong_gradients", "wrong_loss_or_gradients"]
+
+LOSS = "loss"
+"""What is wrong where no gradient is."""
 
 _TOLERANCE = 1e-4
 """Relative to the largest entry of a gradient; float32 noise stays far below."""
@@ -26,20 +30,24 @@ class WrongGradients:
     error: float
 
 
-def gradients_of(workload: Workload, module: Any) -> tuple[Any, dict[str, Any]]:
+def gradients_of(workload: Workload, module: Any, *, draws: int = 0) -> tuple[Any, dict[str, Any]]:
     """The loss of `module` on the example inputs, detached, and its gradients by name.
 
-    The gradient is None where the loss depends on no such parameter.
+    The gradient is None where the loss depends on no such parameter. Torch's generator starts the
+    same at every call, those of Python and NumPy from `draws`; all are put back.
     """
+    import torch
     from torch.utils import _pytree
 
-    loss = _pytree.tree_leaves(module(*workload.inputs, **workload.kwargs))[0]
     trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
     for parameter in trained.values():
         parameter.grad = None
-    if loss.requires_grad:
-        # Not autograd.grad, which hooks after accumulation do not see.
-        loss.backward()
+    with seeded(draws), torch.enable_grad():
+        torch.manual_seed(0)
+        loss = _pytree.tree_leaves(module(*workload.inputs, **workload.kwargs))[0]
+        if loss.requires_grad:
+            # Not autograd.grad, which hooks after accumulation do not see.
+            loss.backward()
     return loss.detach(), {name: parameter.grad for name, parameter in trained.items()}
 
 
@@ -60,6 +68,14 @@ def wrong_gradients(
         return None
     worst = max(bad, key=lambda name: bad[name])
     return WrongGradients(tuple(bad), worst, bad[worst])
+
+
+def wrong_loss_or_gradients(
+    right: tuple[Any, Mapping[str, Any]], without: tuple[Any, Mapping[str, Any]], prefix: str
+) -> WrongGradients | None:
+    """As `wrong_gradients`, of what `gradients_of` gives; `LOSS` where it alone is wrong."""
+    wrong = wrong_gradients(right[1], without[1], prefix)
+    return wrong or wrong_gradients({LOSS: right[0]}, {LOSS: without[0]}, "")
 
 
 def _error(right: Any, wrong: Any) -> float:

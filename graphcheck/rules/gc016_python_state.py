@@ -23,6 +23,9 @@ are compared with those of the first step, and for numbers that are counted thos
 steps later, too. Values that are only kept to be looked at (an attention map, a log) are not
 reported.
 
+Draws of Python's `random` or of NumPy's generators are constants in the same way; they are told
+where passes that differ in nothing but those draws differ in a gradient or in the loss.
+
 Keep the value in a buffer, which the program writes back at every step, or give it to forward as an
 input, so that the app keeps it.
 """,

@@ -20,7 +20,7 @@ from graphcheck.runtime.types import OptimizerSettings
 from graphcheck.validate.measure import largest
 from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
 from graphcheck.validate.optimizer import OPTIMIZERS, make_optimizer
-from graphcheck.validate.seeding import seeded
+from graphcheck.workload.seeding import seeded
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import running_user_code
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from graphcheck.graph.precheck import precheck
+from graphcheck.graph.python_draws import frozen_draws
 from graphcheck.graph.python_state import frozen_state
 from graphcheck.workload.types import Workload
 
@@ -70,6 +73,19 @@ class WarmingUp(Base):
         return self.loss(x) * (0.1 if self.count < 200 else 1.0)
 
 
+class Skipping(Base):
+    """Leaves a term out by Python's random numbers."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        loss = self.loss(x)
+        return loss if random.random() < 0.5 else loss * 2
+
+
+class Scaled(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return self.loss(x) * float(np.random.rand())
+
+
 class Cached(Base):
     """Keeps what it has computed for others to look at."""
 
@@ -97,6 +113,15 @@ class Around(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.inner(x)
+
+
+class Summed(nn.Module):
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x).square().mean()
 
 
 X = torch.linspace(-1, 1, 8).reshape(2, 4)
@@ -148,3 +173,20 @@ def test_the_sentence_and_its_place() -> None:
     (loss,) = precheck(Workload(Added(), (X,), root_type="Added"))
     assert "at step 1 the loss would be off by" in loss.message
     assert loss.message.endswith(" of its value.")
+
+
+@pytest.mark.parametrize("kind", [Skipping, Scaled])
+def test_draws_of_python_and_numpy_are_told(kind: type[nn.Module]) -> None:
+    before = random.getstate(), np.random.get_state()[1].tolist()
+    (problem,) = precheck(Workload(kind(), (X,), root_type=kind.__name__))
+    assert problem.code == "GC016"
+    assert problem.message.startswith(
+        "Export keeps what forward draws from Python's or NumPy's random numbers as it was while "
+        "tracing: with other draws the gradient of fc."
+    )
+    assert before == (random.getstate(), np.random.get_state()[1].tolist())
+
+
+def test_draws_of_torch_are_not() -> None:
+    module = nn.Sequential(nn.Linear(4, 3), nn.Dropout(0.5))
+    assert frozen_draws(Workload(Summed(module), (X,))) is None
