@@ -1,4 +1,4 @@
-"""Random numbers that come out the same at every pass over a step."""
+"""Random numbers that come out the same at every load of a model and every pass over a step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["seeded"]
+__all__ = ["seed_generators", "seeded"]
+
+
+def seed_generators(seed: int) -> None:
+    """Set the CPU generators of torch, NumPy and Python."""
+    import numpy
+    import torch
+
+    torch.manual_seed(seed)
+    numpy.random.seed(seed % 2**32)
+    random.seed(seed)
 
 
 @contextmanager
@@ -17,9 +27,7 @@ def seeded(seed: int) -> Iterator[None]:
 
     kept, kept_numpy = random.getstate(), numpy.random.get_state()
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        numpy.random.seed(seed % 2**32)
-        random.seed(seed)
+        seed_generators(seed)
         try:
             yield
         finally:

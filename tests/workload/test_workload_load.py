@@ -93,6 +93,16 @@ def test_loading_changes_neither_buffers_nor_the_random_state(loaded):
     assert torch.equal(workload.inputs[1], again.inputs[1])
 
 
+@pytest.mark.parametrize("draw", ["torch.randn(4, 6)", "np.random.randn(4, 6)"])
+def test_what_a_file_draws_is_the_same_at_every_load(loaded, draw):
+    text = "import numpy as np\n" + LOSS_NET.replace(
+        "torch.randn(4, 6)", f"torch.as_tensor({draw}).float()"
+    )
+    first, again = loaded(text), loaded(text)
+    assert torch.equal(first.inputs[0], again.inputs[0])
+    assert torch.equal(first.module.fc.weight, again.module.fc.weight)
+
+
 def test_the_users_loss(loaded):
     workload = loaded(
         NET + "def get_loss(): return nn.MSELoss()\n"

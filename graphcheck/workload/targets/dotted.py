@@ -7,6 +7,7 @@ import os
 import re
 
 from graphcheck.workload.request import WorkloadRequest
+from graphcheck.workload.seeding import seed_generators
 from graphcheck.workload.targets.importing import arguments_hidden, loaded_from, on_path
 from graphcheck.workload.targets.interface import Loaded, TargetKind
 from graphcheck.workload.user_code import running_user_code
@@ -32,6 +33,7 @@ def _load(request: WorkloadRequest) -> Loaded:
     name = found["module"]
     folder = os.getcwd()
     on_path(folder)
+    seed_generators(request.seed)
     with (
         running_user_code(
             f"module {name} could not be imported",

@@ -14,6 +14,7 @@ from typing import Any
 
 from graphcheck.errors import ModelError
 from graphcheck.workload.request import WorkloadRequest
+from graphcheck.workload.seeding import seed_generators
 from graphcheck.workload.targets.interface import Loaded
 from graphcheck.workload.user_code import running_user_code, shown_path
 
@@ -274,9 +275,7 @@ def loaded_from(
     `attribute` names the model; empty means the convention. `where` is how messages call the
     module. Raises ModelError.
     """
-    import torch
-
-    torch.manual_seed(request.seed)
+    seed_generators(request.seed)
     if attribute:
         model = _make(_attribute(module, attribute, where), attribute, where, folder)
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from graphcheck.errors import ModelError, UsageError
 from graphcheck.workload.request import WorkloadRequest
+from graphcheck.workload.seeding import seed_generators
 from graphcheck.workload.targets.importing import import_file, loaded_from
 from graphcheck.workload.targets.interface import Loaded, TargetKind
 from graphcheck.workload.user_code import printable, shown_path
@@ -54,6 +55,8 @@ def _load(request: WorkloadRequest) -> Loaded:
         )
     if file.suffix != ".py":
         raise ModelError(f"{shown} is not a Python file.", "Give a file that ends in .py.")
+    # What the file makes while it is imported is the same in every process.
+    seed_generators(request.seed)
     module = import_file(file)
     return loaded_from(module, name or "", shown_path(str(file)), str(file.parent), request)
 
