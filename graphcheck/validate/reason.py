@@ -35,9 +35,20 @@ def locate(module: str, source: str = "") -> str:
     return (f" at {module}" if module else "") + (f" ({source})" if source else "")
 
 
+_UNSET = ("empty", "new_empty")
+"""Operators that leave their result as it was."""
+
+
 def stale_outputs(trace: Trace, places: Mapping[int, Instruction]) -> Iterator[StaleOutput]:
-    """What the stale-output detector flagged, with module and source line."""
+    """What the stale-output detector flagged, with module and source line.
+
+    That `empty` gives what its memory held is no fault, unless something reads it.
+    """
+    read = {index for output in trace.stale for index in output.inputs_from}
     for output in trace.stale:
+        name = output.op.rpartition("::")[2].lstrip("_")
+        if name.startswith(_UNSET) and output.instruction not in read:
+            continue
         known = places.get(output.instruction)
         yield StaleOutput(
             instruction=output.instruction,

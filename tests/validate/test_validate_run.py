@@ -221,6 +221,21 @@ def test_stale_outputs_that_do_not_matter():
     assert any("training on memory full of junk agrees, too" in note for note in verdict.notes)
 
 
+@pytest.mark.parametrize(
+    "empty", ["aten::empty.out", "dim_order_ops::_empty_dim_order.out", "aten::new_empty.out"]
+)
+def test_memory_that_nothing_reads_is_no_stale_output(empty):
+    """An empty tensor holds what was there; it is a fault where something is made of it."""
+    alone = InstructionOutput(0, empty)
+    reader = InstructionOutput(1, "aten::add.out", (0,))
+
+    def flagged(*outputs):
+        return _validate(lambda request: replace(_right(request), stale=outputs)).stale
+
+    assert flagged(alone) == ()
+    assert [s.op for s in flagged(alone, reader)] == [empty, "aten::add.out"]
+
+
 def test_what_the_detector_did_not_check_is_told():
     def train(request):
         unchecked = (UncheckedInstruction(4, "aten::rand.out", "it is random"),)
