@@ -1,7 +1,7 @@
 """What trains: torchvision's models on the stock runtime, and as graphcheck exports them.
 
     python bench/zoo.py [--models resnet18 ...] [--set 26|classification|segmentation|video|all]
-                        [--kernel-library LIB]
+                        [--kernel-library LIB] [--rewrite NAME]
                         [--results bench/results/zoo.jsonl] [--table bench/results/zoo.md]
 
 One child process per model and side with a time limit; every result is a JSON line, and a model
@@ -10,6 +10,7 @@ that has a line already is not run again. `stock` is `graphcheck validate` of th
 compare every gradient with eager PyTorch, tolerances derived from the noise of the arithmetic.
 Models come smallest first. The portable convolutions take most of the time of the larger ones;
 `--kernel-library` runs them by others (`graphcheck patch build --fast`), and the row says so.
+`--rewrite addmm_as_mm` gives transformers the runtime's faster product, as the row's rewrites tell.
 """
 
 from __future__ import annotations
@@ -228,8 +229,10 @@ def main() -> None:
     parser.add_argument("--table", type=Path, default=Path("bench/results/zoo.md"))
     parser.add_argument("--timeout", type=float, default=900.0)
     parser.add_argument("--kernel-library", default="")
+    parser.add_argument("--rewrite", action="append", default=[])
     options = parser.parse_args()
     libraries = ["--kernel-library", options.kernel_library] if options.kernel_library else []
+    rewrites = [part for name in options.rewrite for part in ("--rewrite", name)]
     options.results.parent.mkdir(parents=True, exist_ok=True)
     rows = read(options.results)
     for name in options.models or names_of(options.which):
@@ -240,7 +243,7 @@ def main() -> None:
             "input": shape_of(name),
             "convolutions": "fast" if libraries else "portable",
             "stock": stock([*common(name), *libraries], options.timeout),
-            "graphcheck": repaired([*common(name), *libraries], options.timeout),
+            "graphcheck": repaired([*common(name), *libraries, *rewrites], options.timeout),
         }
         rows[name] = row
         with options.results.open("a") as stream:

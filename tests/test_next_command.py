@@ -23,7 +23,9 @@ HALF = Finding(
     "aten.addmm",
     "adds up",
     mends=(
-        Mend("rewrite", "addmm_in_float32", "w", True, "graphcheck export --rewrite addmm"),
+        Mend(
+            "rewrite", "addmm_in_float32", "w", True, "graphcheck export --rewrite addmm_in_float32"
+        ),
         Mend("edit", "mm and add", "w", True),
     ),
 )
@@ -39,7 +41,7 @@ FREEZE = "graphcheck export --freeze"
         ([_finding("GC401", kind="edit", **EXACT)], "graphcheck validate net.py"),
         (
             [HALF, _finding("GC101"), HALF],
-            "graphcheck export net.py -o net.pte --rewrite addmm",
+            "graphcheck export net.py -o net.pte --rewrite addmm_in_float32",
         ),
         ([_finding("GC101")], "graphcheck export net.py -o net.pte"),
         ([_finding("GC205", kind="layout", **EXACT)], "graphcheck export net.py -o net.pte"),
@@ -77,7 +79,7 @@ def test_next_command(findings, command):
             "freeze=('spare', 'a b'), swaps=('other',)))",
         ),
         (
-            "graphcheck export Net -o Net.pte --rewrite addmm",
+            "graphcheck export Net -o Net.pte --rewrite addmm_in_float32",
             "graphcheck.export(module, inputs, 'Net.pte', options=ExportOptions('Net', "
             "rewrite=('addmm',)))",
         ),
@@ -134,9 +136,14 @@ def test_a_program_is_exported_again_and_an_export_reminds_with_the_rewrite_that
     from graphcheck.artefacts.check import _next
     from graphcheck.export.run import _remarks
 
-    assert _next("net.pte", [HALF], "") == ("graphcheck export MODEL.py -o net.pte --rewrite addmm")
+    assert _next("net.pte", [HALF], "") == (
+        "graphcheck export MODEL.py -o net.pte --rewrite addmm_in_float32"
+    )
     (remark,) = _remarks((), [HALF])
-    assert remark == "GC401: aten.addmm (forward): adds up (export with --rewrite addmm mends it)"
+    assert (
+        remark
+        == "GC401: aten.addmm (forward): adds up (export with --rewrite addmm_in_float32 mends it)"
+    )
 
 
 HALF_NET = """\
@@ -167,11 +174,11 @@ def test_the_command_that_is_told_mends_half_accumulation(tmp_path, monkeypatch,
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "half.py").write_text(HALF_NET)
-    told = "graphcheck export half.py -o half.pte --rewrite addmm"
+    told = "graphcheck export half.py -o half.pte --rewrite addmm_in_float32"
     main(["check", "half.py"])
     out = capsys.readouterr().out
     assert "half.py:11:44: GC401 [*]" in out
-    assert "        graphcheck export --rewrite addmm\n" in out
+    assert "        graphcheck export --rewrite addmm_in_float32\n" in out
     assert f"Next: {told}\n" in out
 
     main([*told.split()[1:], "--no-validate"])

@@ -28,7 +28,7 @@ def program_name(target: str) -> str:
 
 
 def asked_rewrites(findings: Iterable[Finding]) -> str:
-    """Options of export for the exact rewrites that it makes only when asked: ` --rewrite addmm`.
+    """Options of export for the exact rewrites that it makes only when asked: ` --rewrite NAME`.
 
     Which those are, and their names, the commands of the mends tell.
     """

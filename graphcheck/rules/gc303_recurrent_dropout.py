@@ -10,16 +10,6 @@ from graphcheck.rules.types import Finding, Mend, Severity
 
 __all__ = ["RULE"]
 
-_MENDS = (
-    Mend(
-        "rewrite",
-        "recurrent_dropout",
-        "one layer at a time, with the dropout between them",
-        True,
-        "graphcheck export",
-    ),
-)
-
 
 def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
     for lost in graph.lost_dropout:
@@ -36,7 +26,15 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
             module=lost.source.module,
             modules=(lost.source.module,),
             evidence=("no random operator of the joint graph comes from it",),
-            mends=_MENDS,
+            mends=(
+                Mend(
+                    "rewrite",
+                    f"{lost.op.removeprefix('aten.')}_dropout",
+                    "one layer at a time, with the dropout between them",
+                    True,
+                    "graphcheck export",
+                ),
+            ),
             gradients=reached,
             nodes=(lost.node,),
         )

@@ -6,6 +6,7 @@ import torch
 from harness import Case, Training, check, check_training
 from torch import nn
 
+from graphcheck.rewrite.ops.addmm_as_mm import addmm_as_mm
 from graphcheck.rewrite.ops.weight_norm import forward as decomposed
 
 
@@ -79,3 +80,26 @@ def test_weight_norm_training():
         ],
         ["weight_norm_backward", "sum_over_two_dims"],
     )
+
+
+def test_addmm_as_mm():
+    def make(random):
+        return normal(random, 5), normal(random, 3, 7), normal(random, 7, 5)
+
+    def full(random):
+        return normal(random, 3, 5), *make(random)[1:]
+
+    factors = {"beta": 0.5, "alpha": -2}
+    check(
+        "aten.addmm.default",
+        [
+            Case("a row", make),
+            Case("a matrix", full),
+            Case("factors", make, factors),
+            Case("no bias", full, {"beta": 0}),
+        ],
+        rewrite="addmm_as_mm",
+        dtypes=(torch.float32, torch.float64),
+    )
+    half = torch.zeros(2, 2, dtype=torch.bfloat16)
+    assert addmm_as_mm(half, half, half) is NotImplemented

@@ -9,8 +9,11 @@ from graphcheck.opset.out_variant import out_variant
 from graphcheck.rules.kernels import _entries
 
 # Rewrites of what has a kernel, for findings of other families (wrong or imprecise kernels, the
-# layout of what nonzero gives).
-_OTHER_FAMILIES = ("_in_float32", "_stable", "sum_over_two_dims", "_mask", "_not_empty")
+# layout of what nonzero gives), and of what torch takes apart with a loss.
+_OTHER_FAMILIES = (
+    *("_in_float32", "_stable", "sum_over_two_dims", "_mask", "_not_empty"),
+    *("lstm_dropout", "gru_dropout", "rnn_tanh_dropout", "rnn_relu_dropout"),
+)
 
 
 def test_every_rewrite_that_is_named_exists() -> None:

@@ -61,7 +61,7 @@ def layered(
 def _rewrite(op: str) -> Rewrite:
     decompose: Callable[..., Any] = partial(layered, op)
     return Rewrite(
-        name="recurrent_dropout" if op == "lstm" else f"recurrent_dropout_{op}",
+        name=f"{op}_dropout",
         op=f"aten.{op}.input",
         formula="layer 1 of x; then, layer by layer, that layer of dropout(y, p)",
         source="torch.nn.LSTM, on the argument dropout; Zaremba et al., 2014, equation 5",
