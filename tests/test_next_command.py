@@ -17,6 +17,7 @@ _BY_HAND = Mend("edit", "by hand", "no rewrite", False)
 _SWAP = Mend("swap", "other", "w", False)
 GAP = Finding("GC103", Severity.ERROR, "aten.det", "is not core", mends=(_BY_HAND,))
 SWAPPED = Finding("GC101", Severity.ERROR, "aten.x", "is wrong", mends=(_SWAP, _BY_HAND))
+_ASKED = "--rewrite addmm_in_float32"
 HALF = Finding(
     "GC401",
     Severity.WARNING,
@@ -81,7 +82,7 @@ def test_next_command(findings, command):
         (
             "graphcheck export Net -o Net.pte --rewrite addmm_in_float32",
             "graphcheck.export(module, inputs, 'Net.pte', options=ExportOptions('Net', "
-            "rewrite=('addmm',)))",
+            "rewrite=('addmm_in_float32',)))",
         ),
         ("graphcheck rule GC103", "graphcheck rule GC103"),
         ("", ""),
