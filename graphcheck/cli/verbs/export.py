@@ -229,6 +229,8 @@ def tell(result: ExportResult, *, quiet: bool = False) -> None:
         for item in card.not_checked:
             emit_line(f"NOT CHECKED: {item.what}: {item.why}")
         parity = card.verdict if card.verdict != "not run" else "NOT CHECKED (--no-validate)"
+        if card.verdict == "drift":
+            parity += f": {card.verdict_reason}"
         emit_line(f"parity with eager over {result_steps(result)} steps: {parity}")
         if result.verdict is not None and result.verdict.shadow_checked:
             shadowed = next(s for s in result.verdict.stages if s.name == "shadow")
