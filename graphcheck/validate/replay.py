@@ -223,10 +223,13 @@ def replay(
             draws.append(draws_of(lowered, dump, random))
             seen.append(_seen(lowered, dump, step))
         shares = _Shares()
+        counted: set[int] = set()
 
         @contextmanager
         def around(index: int) -> Iterator[None]:
-            mode = replay_mode(draws[index], shares)
+            # Later passes over a step replay the same draws, which are no further evidence.
+            mode = replay_mode(draws[index], None if index in counted else shares)
+            counted.add(index)
             with mode:
                 yield
             if mode.left:

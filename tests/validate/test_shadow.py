@@ -97,12 +97,13 @@ def test_a_scaled_dropout_is_right_and_a_biased_one_wrong():
     assert found.detail == "the output is not input * mask / (1-p)"
 
 
-def test_a_rewritten_dropout_matches():
+def test_a_rewritten_dropout_matches(monkeypatch):
     """rand, a comparison and a product: replayed through the mask of the comparison."""
     from graphcheck.options import ValidateOptions
     from graphcheck.rewrite.apply import apply
     from graphcheck.rewrite.interface import rewrites_for
     from graphcheck.runtime.lower import lower
+    from graphcheck.validate import replay
     from graphcheck.validate.run import validate_workload
 
     if no_runtime():
@@ -112,10 +113,26 @@ def test_a_rewritten_dropout_matches():
     def choose(node):
         return rewrite if str(node.target) == rewrite.op else None
 
+    counted = []
+    wrong = replay._Shares.wrong
+
+    def watched(shares):
+        counted.extend(total[3] for total in shares.sums.values())
+        return wrong(shares)
+
+    monkeypatch.setattr(replay._Shares, "wrong", watched)
     workload = load_model("dropout")
+    dropped = []
+    for module in workload.module.modules():
+        if type(module).__name__ == "Dropout":
+            hook = module.register_forward_hook(lambda _, __, got: dropped.append(got.numel()))
+    workload.module(*workload.inputs)
+    hook.remove()
     rewritten = lower(workload, transform=lambda program: apply(program, choose)[0])
     verdict = validate_workload(workload, ValidateOptions(target=""), lowered=rewritten)
     assert verdict.verdict == "match"
+    # Once a step, however often the step is computed again.
+    assert counted == [20 * dropped[0]]
     assert verdict.reason == (
         "the loss and 4 gradients agree with eager under the runtime's own draws at each of 20 "
         "steps"
