@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import graphcheck
 from graphcheck.export.types import ExportOptions
@@ -29,6 +30,19 @@ FORMS = [
 ]
 
 
+class Draws(TorchDispatchMode):
+    """The shapes of what is drawn for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shapes: list[tuple[int, ...]] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if torch.Tag.nondeterministic_seeded in func.tags:
+            self.shapes.append(tuple(args[0].shape))
+        return func(*args, **(kwargs or {}))
+
+
 def _module(op: str, **options: object) -> nn.RNNBase:
     torch.manual_seed(0)
     if op.startswith("rnn_"):
@@ -46,10 +60,14 @@ def test_it_is_what_eager_computes(
     states = torch.zeros(2, layers * (1 + both), 5 if first else 6, 4, dtype=dtype)
     hidden = list(states) if op == "lstm" else states[0]
     torch.manual_seed(1)
-    y, ends = module(x)
+    with Draws() as eager:
+        y, ends = module(x)
     torch.manual_seed(1)
     weights = module._flat_weights
-    mine, *last = layered(op, x, hidden, weights, bias, layers, 0.4, True, both, first)
+    with Draws() as own:
+        mine, *last = layered(op, x, hidden, weights, bias, layers, 0.4, True, both, first)
+    assert own.shapes == eager.shapes
+    assert len(own.shapes) == layers - 1
     torch.testing.assert_close(mine, y)
     for found, right in zip(last, ends if op == "lstm" else (ends,), strict=True):
         torch.testing.assert_close(found, right)

@@ -37,6 +37,8 @@ def layered(
     directions = 2 if bidirectional else 1
     each = len(params) // num_layers
     last: list[list[Any]] = []
+    # Time comes first inside, as in torch: draws that are given must have eager's shape.
+    x = x.transpose(0, 1) if batch_first else x
     for layer in range(num_layers):
         own = [state.narrow(0, layer * directions, directions) for state in states]
         # torch takes oneDNN's inference op for an input without gradient; it trains nothing.
@@ -50,11 +52,12 @@ def layered(
                 0.0,
                 train,
                 bidirectional,
-                batch_first,
+                False,
             )
         last.append(ends)
         if layer < num_layers - 1:
             x = torch.ops.aten.dropout.default(x, dropout, True)
+    x = x.transpose(0, 1) if batch_first else x
     return (x, *(torch.cat(parts) for parts in zip(*last, strict=True)))
 
 
