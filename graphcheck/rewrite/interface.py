@@ -30,6 +30,7 @@ class Rewrite:
     `kernels` are registry names of a kernel library that the result needs: with any, the rewrite
     is used only where such a library is at hand and preferred, and then before others. `widens`:
     it keeps digits of float64 that the runtime drops, wherever a program's loss is float64.
+    `only_asked`: of an op that is right as it is, so it mends no finding (`--rewrite NAME`).
     """
 
     name: str
@@ -43,6 +44,7 @@ class Rewrite:
     remark: str = ""
     kernels: tuple[str, ...] = ()
     widens: bool = False
+    only_asked: bool = False
 
 
 @lru_cache(maxsize=1)
@@ -66,10 +68,17 @@ def _order(rewrite: Rewrite) -> tuple[str, bool, str]:
     return rewrite.op, not rewrite.kernels, rewrite.name
 
 
-def rewrites_for(op: str, kernels: frozenset[str] = frozenset()) -> tuple[Rewrite, ...]:
-    """Rewrites of a qualified overload that need no kernels but these; the preferred one first."""
+def rewrites_for(
+    op: str, kernels: frozenset[str] = frozenset(), *, asked: bool = False
+) -> tuple[Rewrite, ...]:
+    """Rewrites of a qualified overload that need no kernels but these; the preferred one first.
+
+    With `asked` those, too, that are only made when asked for.
+    """
     return tuple(
         rewrite
         for rewrite in all_rewrites()
-        if rewrite.op == op and kernels.issuperset(rewrite.kernels)
+        if rewrite.op == op
+        and kernels.issuperset(rewrite.kernels)
+        and (asked or not rewrite.only_asked)
     )

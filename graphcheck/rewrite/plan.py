@@ -120,8 +120,10 @@ class Plan:
     def _of_stage(self, op: str, stage: str) -> tuple[Rewrite, ...]:
         return tuple(
             rewrite
-            for rewrite in rewrites_for(op, self.choice.usable)
-            if rewrite.stage == stage and not self.choice.forbids(rewrite)
+            for rewrite in rewrites_for(op, self.choice.usable, asked=True)
+            if rewrite.stage == stage
+            and not self.choice.forbids(rewrite)
+            and (not rewrite.only_asked or self.choice.demands(rewrite))
         )
 
     def _candidates(self, op: str) -> tuple[Rewrite, ...]:

@@ -383,7 +383,7 @@ def _named(name: str) -> Rewrite:
 
 
 def _preferred(op: str, name: str) -> Rewrite:
-    found = [one for one in rewrites_for(op) if name in ("", one.name)]
+    found = [one for one in rewrites_for(op, asked=bool(name)) if name in ("", one.name)]
     assert found, f"no rewrite {name} of {op}"
     return found[0]
 

@@ -34,5 +34,6 @@ REWRITES = (
         memory="the product before the bias is added, of the size of the result",
         remark="made only when asked for, since addmm is right: mm.out of 1.5.1 is an optimized "
         "kernel, addmm.out a portable one",
+        only_asked=True,
     ),
 )
