@@ -6,12 +6,12 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
 import time
 from pathlib import Path
 
 import pytest
 from fake_adb import FakeAdb
+from middle import in_the_middle
 
 from graphcheck.errors import DeviceError, UsageError
 from graphcheck.runtime.devices.board import _fastest
@@ -69,20 +69,6 @@ def _runners(server):
     return found
 
 
-def in_the_middle(server, action):
-    def wait():
-        for _ in range(600):
-            if _runners(server):
-                time.sleep(0.5)
-                action(_runners(server)[0])
-                return
-            time.sleep(0.05)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    return thread
-
-
 def test_it_trains_as_this_machine_does(programs, server, phone):
     request = programs["healthy"].request(steps=3, detect_stale=True)
     here, there = train(request), phone.train(request)
@@ -112,7 +98,7 @@ def test_it_is_pinned_to_cores(programs, server, runner):
 
 
 def test_the_runner_is_killed(programs, server, phone):
-    helper = in_the_middle(server, lambda pid: os.kill(pid, signal.SIGKILL))
+    helper = in_the_middle(lambda: _runners(server), lambda pid: os.kill(pid, signal.SIGKILL))
     trace = phone.train(programs["healthy"].request(steps=LONG, record=False))
     helper.join()
     step = len(trace.steps)
@@ -122,7 +108,7 @@ def test_the_runner_is_killed(programs, server, phone):
 
 
 def test_it_is_unplugged(programs, server, phone):
-    helper = in_the_middle(server, lambda _: server.unplug())
+    helper = in_the_middle(lambda: _runners(server), lambda _: server.unplug())
     trace = phone.train(programs["healthy"].request(steps=LONG, record=False))
     helper.join()
     step = len(trace.steps)

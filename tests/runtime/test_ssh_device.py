@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from dataclasses import replace
 
 import numpy
 import pytest
+from middle import in_the_middle
 from sshd import sshd
 
 from graphcheck.errors import DeviceError, UsageError
+from graphcheck.process import CommandResult
 from graphcheck.runtime.devices import job
 from graphcheck.runtime.devices.host import train
 from graphcheck.runtime.devices.interface import device
@@ -25,23 +26,6 @@ LONG = 1_000_000
 @pytest.fixture
 def board(sshd, compiler):
     return device(sshd.name)
-
-
-def in_the_middle(sshd, action):
-    """Call `action(pid of the runner)` once a runner has run for a moment."""
-
-    def wait():
-        for _ in range(600):
-            found = sshd.runners()
-            if found:
-                time.sleep(0.5)
-                action(found[0])
-                return
-            time.sleep(0.05)
-
-    thread = threading.Thread(target=wait)
-    thread.start()
-    return thread
 
 
 def settled(sshd):
@@ -93,7 +77,7 @@ def test_a_result_is_kept_and_taken_again(programs, board, monkeypatch, tmp_path
 
 
 def test_the_runner_is_killed(programs, sshd, board):
-    helper = in_the_middle(sshd, lambda pid: os.kill(pid, signal.SIGKILL))
+    helper = in_the_middle(sshd.runners, lambda pid: os.kill(pid, signal.SIGKILL))
     trace = board.train(programs["healthy"].request(steps=LONG, record=False))
     helper.join()
     step = len(trace.steps)
@@ -109,7 +93,7 @@ def test_the_connection_is_killed(programs, sshd, board):
         for pid in sshd.processes(sshd.folder, b"/ssh"):
             os.kill(pid, signal.SIGKILL)
 
-    helper = in_the_middle(sshd, kill_connection)
+    helper = in_the_middle(sshd.runners, kill_connection)
     trace = board.train(programs["healthy"].request(steps=LONG, record=False))
     helper.join()
     step = len(trace.steps)
@@ -120,6 +104,33 @@ def test_the_connection_is_killed(programs, sshd, board):
         f"the connection to {sshd.name} was lost: ssh was killed by SIGKILL, at step {step}"
     )
     assert settled(sshd) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "output", "reason"),
+    [
+        (-9, "", "the program that connects to it was killed by SIGKILL"),
+        (71, "", "exited with code 71, and gave no reason"),
+        (71, "mkdir: x: Permission denied\n", "mkdir: x: Permission denied"),
+        (1, "mkdir: x: No space left on device\n", None),
+    ],
+)
+def test_a_folder_that_is_not_made(programs, board, monkeypatch, code, output, reason):
+    board.train(programs["healthy"].request(steps=1))
+    link = type(board.board.link)
+    shell = link.shell
+
+    def failing(self, script, timeout):
+        if "\nmkdir " in script:
+            return CommandResult(code, output, 0.1)
+        return shell(self, script, timeout)
+
+    monkeypatch.setattr(link, "shell", failing)
+    with pytest.raises(DeviceError) as caught:
+        board.train(programs["healthy"].request(steps=1))
+    cannot = "a folder for the run cannot be made"
+    full = f" has no space left: {cannot}: mkdir: x: No space left on device"
+    assert caught.value.message == board.name + (f": {cannot}: {reason}" if reason else full)
 
 
 def test_a_run_that_takes_too_long(programs, sshd, board):

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from graphcheck.errors import DeviceError
 from graphcheck.opset.library import elf_machine
-from graphcheck.process import CommandResult
+from graphcheck.process import CommandResult, describe_exit
 from graphcheck.runtime.devices.bundle import Bundle, bundle_for, file_digest
 from graphcheck.runtime.devices.job import GRACE_SECONDS, Job, Ran, contents, files_of
 from graphcheck.runtime.devices.scripts import MARK, ask_script, link_lines, quoted, run_script
@@ -264,7 +264,11 @@ class Board:
         space = next((line for line in lines if any(w in line.lower() for w in _NO_SPACE)), "")
         if space:
             return DeviceError(f"{self.link.name} has no space left: {what}: {space}")
-        return DeviceError(f"{self.link.name}: {what}: {lines[-1] if lines else 'no reason given'}")
+        if result.code < 0:
+            end = describe_exit(result.code)
+            return DeviceError(f"{self.link.name}: {what}: the program that connects to it {end}")
+        reason = lines[-1] if lines else f"{describe_exit(result.code)}, and gave no reason"
+        return DeviceError(f"{self.link.name}: {what}: {reason}")
 
     def _forget(self, folder: str) -> None:
         """Remove a job's folder, if the board is still there."""
