@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from graphcheck.errors import DeviceError, UsageError
+from graphcheck.spill import Buffer
 
 __all__ = [
     "cache_dir",
@@ -29,7 +30,7 @@ def write_atomic(path: Path, data: bytes | str) -> None:
     write_set({path: data})
 
 
-def write_set(files: Mapping[Path, bytes | str]) -> None:
+def write_set(files: Mapping[Path, Buffer | str]) -> None:
     """Write files that belong together: all are on the disk before the first takes its name.
 
     Raises OSError when a folder is missing or the disk is full; then all are as they were.
@@ -106,7 +107,7 @@ def one_of(path: Path, texts: Iterable[object]) -> str:
     return ""
 
 
-def _temporary(path: Path, payload: bytes) -> str:
+def _temporary(path: Path, payload: Buffer) -> str:
     """A file beside `path` with this content, and the mode that `path` has or would have."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:

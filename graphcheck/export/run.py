@@ -34,6 +34,7 @@ from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.types import Finding, Severity
 from graphcheck.runtime.lower import Lowered, lower
 from graphcheck.runtime.placement import Placement
+from graphcheck.spill import Buffer, release
 from graphcheck.validate.types import Verdict
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
@@ -128,6 +129,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
         from graphcheck.validate.run import validate_workload
 
         verdict = validate_workload(workload, options, lowered=lowered)
+        release()
         _proven_where_required(verdict, options)
         if verdict.verdict not in ("match", "drift"):
             return ExportResult(
@@ -252,7 +254,7 @@ def _refused(options: ExportOptions, standing: Sequence[Finding]) -> ExportResul
     )
 
 
-def _missing_kernels(program: bytes, opset: Opset) -> tuple[str, ...]:
+def _missing_kernels(program: Buffer, opset: Opset) -> tuple[str, ...]:
     """Operators of the emitted program that the runtime has not: the last word on GC1."""
     from graphcheck.graph.pte import read_pte
 

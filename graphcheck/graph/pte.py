@@ -14,7 +14,7 @@ from typing import Literal
 
 from graphcheck.errors import ModelError
 from graphcheck.graph.flatbuffer import CorruptBufferError, Reader
-from graphcheck.graph.pte_file import Buffer, open_program, program_bytes
+from graphcheck.graph.pte_file import open_program, program_bytes
 from graphcheck.graph.pte_types import (
     Allocation,
     PteInstruction,
@@ -23,6 +23,7 @@ from graphcheck.graph.pte_types import (
     PteValue,
     TrainingMetadata,
 )
+from graphcheck.spill import Buffer
 
 __all__ = [
     "Allocation",
@@ -80,12 +81,12 @@ _WRITES_FIRST = frozenset({"executorch_prim::et_copy_index.tensor"})
 """Kernels that write their first argument and return nothing."""
 
 
-def read_pte(source: Path | str | bytes) -> PteProgram:
+def read_pte(source: Path | str | Buffer) -> PteProgram:
     """Read a program from a file or from its bytes; data of weights and delegates is not loaded.
 
     Raises ModelError for a file that is missing, no ExecuTorch program, truncated or corrupt.
     """
-    if isinstance(source, bytes):
+    if isinstance(source, Buffer):
         return _read(source, "the program")
     name = str(source)
     with open_program(name) as data:

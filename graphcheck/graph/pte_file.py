@@ -10,10 +10,9 @@ from collections.abc import Iterator
 
 from graphcheck.errors import ModelError
 from graphcheck.graph.flatbuffer import CorruptBufferError
+from graphcheck.spill import Buffer
 
-__all__ = ["Buffer", "open_program", "program_bytes"]
-
-Buffer = bytes | mmap.mmap
+__all__ = ["open_program", "program_bytes"]
 
 _IDENTIFIER = b"ET12"
 _HEADER_MAGIC = b"eh00"

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from graphcheck.errors import ModelError
 from graphcheck.graph.flatbuffer import CorruptBufferError, Reader
 from graphcheck.graph.pte import PteMethod, PteProgram, TrainingMetadata, read_pte
+from graphcheck.spill import Buffer, edited
 
 __all__ = ["correct", "shift_of"]
 
@@ -30,7 +31,7 @@ class _Starts(NamedTuple):
     parameters: int
 
 
-def correct(program: bytes) -> tuple[bytes, tuple[str, ...]]:
+def correct(program: Buffer) -> tuple[Buffer, tuple[str, ...]]:
     """The program with right training metadata, and a sentence for each method corrected.
 
     A program whose metadata is right is returned as it is. Raises ModelError when the outputs of a
@@ -52,13 +53,14 @@ def correct(program: bytes) -> tuple[bytes, tuple[str, ...]]:
         )
     if not wanted:
         return program, ()
-    data = bytearray(program)
-    for name, position in _positions(program).items():
-        if name in wanted:
-            struct.pack_into("<q", data, position, wanted.pop(name))
+    changes = {
+        position: struct.pack("<q", wanted.pop(name))
+        for name, position in _positions(program).items()
+        if name in wanted
+    }
     if wanted:
         raise ModelError(f"the program has no number to correct in {', '.join(sorted(wanted))}")
-    return bytes(data), tuple(told)
+    return edited(program, changes), tuple(told)
 
 
 def shift_of(program: PteProgram, method: str) -> int:
@@ -110,11 +112,11 @@ def _shape(method: PteMethod, output: int) -> str:
     return f"{value.dtype}{list(value.shape)}" if value.kind == "tensor" else value.kind
 
 
-def _positions(program: bytes) -> dict[str, int]:
+def _positions(program: Buffer) -> dict[str, int]:
     """Where in the file the number that a metadata method returns is stored."""
     found = {}
     try:
-        for plan in Reader.root(program).tables(1):
+        for plan in Reader.root(memoryview(program)).tables(1):
             name = plan.string(0)
             if not name.startswith((_GRADIENTS, _PARAMETERS)):
                 continue

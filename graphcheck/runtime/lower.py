@@ -30,6 +30,7 @@ from graphcheck.runtime.lower_failure import (
 )
 from graphcheck.runtime.placement import WEIGHTS_TAG, Placement, place_, share_state_
 from graphcheck.runtime.settle import forget_pending_, layouts_settled
+from graphcheck.spill import Buffer, parked, release
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
 
@@ -80,8 +81,8 @@ class Lowered:
     """
 
     stages: list[LoweringStage] = field(default_factory=list)
-    program: bytes | None = None
-    weights: bytes | None = None
+    program: Buffer | None = None
+    weights: Buffer | None = None
     instructions: tuple[Instruction, ...] = ()
     traced: Traced | None = None
     joint: Any = None
@@ -165,6 +166,7 @@ def lower(
             layouts_settled if settle else contextlib.nullcontext,
         ),
     )
+    release()
     return lowered
 
 
@@ -267,9 +269,9 @@ def _to_program(
         with layouts() as settled:
             final = program.to_executorch(config=config)
         lowered.settled = bool(settled)
-        lowered.program = bytes(final.buffer)
+        lowered.program = parked(bytes(final.buffer))
         if placement.external:
-            lowered.weights = bytes(final._tensor_data[WEIGHTS_TAG])
+            lowered.weights = parked(bytes(final._tensor_data[WEIGHTS_TAG]))
     except Exception as error:
         raise _Failed(executorch_failure(error, joint, provenance)) from error
     lowered.emitted = final.exported_program()

@@ -114,8 +114,10 @@ def compare(
             break
     if result.first_locked is None:
         result.notes += _loosely(result.gradient_tolerances)
+    locked.rest()
     if free is not None:
         judge.free_run(free)
+        free.rest()
     return result
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from graphcheck.errors import ModelError, UsageError
 from graphcheck.graph.gradient_hooks import copied_with_hooks
 from graphcheck.runtime.types import OptimizerSettings
+from graphcheck.spill import park_
 from graphcheck.validate.measure import largest
 from graphcheck.validate.noise import AMPLITUDE, noise_mode, unit
 from graphcheck.validate.optimizer import OPTIMIZERS, make_optimizer
@@ -47,10 +48,19 @@ class Tolerances:
 
 @dataclass(frozen=True)
 class EagerStep:
-    """Loss and gradients (numpy, float64) of one step, by the names of the module."""
+    """Loss and gradients of one step, by the names of the module.
+
+    Gradients are numpy arrays of the parameter's own dtype (of 16 bits: as float32).
+    """
 
     loss: float
     gradients: dict[str, Any]
+
+    def doubles(self) -> dict[str, Any]:
+        """Copies of the gradients as float64, to compute with."""
+        import numpy
+
+        return {n: numpy.array(g, dtype=numpy.float64) for n, g in self.gradients.items()}
 
 
 _SEED = 20_000_003
@@ -102,12 +112,13 @@ class Oracle:
             name for name, tensor in self.parameters.items() if tensor.requires_grad
         )
         self._buffers = dict(self.module.named_buffers())
+        self.rest()
         self.around: Callable[[int], AbstractContextManager[Any]] = lambda index: nullcontext()
         """The context of forward and backward of a step: a replay of random draws, or nothing."""
 
     def state(self) -> dict[str, Any]:
         """Copies of the parameters as numpy arrays (bfloat16 as float32), by name."""
-        return {name: _array(tensor) for name, tensor in self.parameters.items()}
+        return {name: _array(tensor).copy() for name, tensor in self.parameters.items()}
 
     def load(self, arrays: Mapping[str, Any]) -> None:
         """Set parameters to arrays; names may be aliases. Raises KeyError for an unknown name."""
@@ -117,6 +128,12 @@ class Oracle:
             for name, array in arrays.items():
                 tensor = self.parameters[self.aliases[name]]
                 tensor.copy_(torch.tensor(array).reshape(tensor.shape))
+
+    def rest(self) -> None:
+        """Let go of what the last step left, and of memory for weights until they change."""
+        for parameter in self.parameters.values():
+            parameter.grad = None
+        park_(self.module)
 
     def step(
         self,
@@ -136,7 +153,7 @@ class Oracle:
         result = EagerStep(
             loss=loss,
             gradients={
-                name: _double(self.parameters[name].grad)
+                name: _array(self.parameters[name].grad)
                 for name in self.trainable
                 if self.parameters[name].grad is not None
             },
@@ -268,7 +285,7 @@ class Oracle:
             loss if loss < float("inf") else 0.0,
             {
                 # One at a time: a large model has no room for all of them twice.
-                name: _largest([_double(self.parameters[name].grad) - gradient])
+                name: largest(_array(self.parameters[name].grad).astype("float64") - gradient)
                 for name, gradient in reference.gradients.items()
             },
         )
@@ -299,16 +316,10 @@ def _cloned(value: Any) -> Any:
     return tree_map_only(torch.Tensor, lambda tensor: tensor.detach().clone(), value)
 
 
-def _double(tensor: Any) -> Any:
-    import torch
-
-    dense = tensor.detach()
-    dense = dense.to_dense() if dense.is_sparse else dense
-    return dense.to(torch.float64, copy=True).numpy()
-
-
 def _array(tensor: Any) -> Any:
+    """A view: a step leaves the gradients of the step before as they are."""
     import torch
 
     plain = tensor.detach()
-    return (plain.float() if plain.dtype == torch.bfloat16 else plain).numpy().copy()
+    plain = plain.to_dense() if plain.is_sparse else plain
+    return (plain.float() if plain.dtype in (torch.bfloat16, torch.float16) else plain).numpy()

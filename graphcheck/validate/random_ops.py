@@ -179,7 +179,7 @@ def compare_statistics(
                 index, keep_buffers=draw < draws - 1, seed=1_000_003 * index + draw
             )
             losses.append(sample.loss)
-            scatter.add(sample.gradients)
+            scatter.add(sample.doubles())
         result.eager_losses.append(math.fsum(losses) / len(losses))
         result.locked_steps = index + 1
         rounding = _rounding(oracle, index, scatter)
@@ -306,7 +306,7 @@ def _rounding(oracle: Oracle, index: int, scatter: _Scatter) -> dict[tuple[str, 
     def statistics(mode: AbstractContextManager[Any] | None) -> dict[tuple[str, str], float]:
         step = oracle.step(index, mode=mode, keep_buffers=True, seed=1_000_003 * index)
         values = {(LOSS, "value"): step.loss}
-        for name, gradient in step.gradients.items():
+        for name, gradient in step.doubles().items():
             for which, value in scatter.measure(name, gradient).items():
                 values[name, which] = value
         return values

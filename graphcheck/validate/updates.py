@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from graphcheck.runtime.types import OptimizerSettings, StepRecord, Trace
@@ -25,8 +25,8 @@ class Updates:
 
     def __init__(self, oracle: Oracle) -> None:
         self.oracle = oracle
-        self.parameters: dict[str, Any] = {}
-        self.optimizer: Any = None
+        self.states: dict[str, Any] = {}
+        """What the optimizer keeps for each parameter from step to step (its momentum)."""
 
     def first_wrong(
         self, trace: Trace, index: int, told: Callable[[str], str]
@@ -36,8 +36,7 @@ class Updates:
         if not following:
             return None
         record = trace.steps[index]
-        expected = self._expected(record)
-        for name, wanted in expected.items():
+        for name, wanted in self._expected(record):
             moved = following[0].parameters.get(name)
             if moved is None:
                 continue
@@ -67,40 +66,34 @@ class Updates:
             return _FORMULA
         return f"that of torch.optim ({told_optimizer(name, self.oracle.learning_rate, settings)})"
 
-    def _expected(self, record: StepRecord) -> Mapping[str, Any]:
-        """The weights after the step, float64, by the names of the record."""
+    def _expected(self, record: StepRecord) -> Iterator[tuple[str, Any]]:
+        """The weights after the step, float64, by the names of the record.
+
+        One parameter at a time, each with an optimizer of its own: the optimizers here treat every
+        entry by itself, and a large model has no room for all weights once more.
+        """
         import torch
 
-        usable = {
-            name: gradient
-            for name, gradient in record.gradients.items()
-            if name in self.oracle.aliases and self._fits(record.parameters.get(name), gradient)
-        }
-        if self.optimizer is None:
-            for name in usable:
-                like = self.oracle.parameters[self.oracle.aliases[name]]
-                self.parameters[name] = torch.empty_like(like, requires_grad=True)
-            if not self.parameters:
-                return {}
-            self.optimizer = make_optimizer(
+        for name, gradient in record.gradients.items():
+            own = self.oracle.aliases.get(name)
+            if own is None or not self._fits(record.parameters.get(name), gradient):
+                continue
+            like = self.oracle.parameters[own]
+            parameter = torch.empty_like(like, requires_grad=True)
+            with torch.no_grad():
+                parameter.copy_(_tensor(record.parameters[name]).reshape(like.shape))
+            parameter.grad = _tensor(gradient).reshape(like.shape).to(like.dtype)
+            optimizer = make_optimizer(
                 self.oracle.optimizer,
-                self.parameters.values(),
+                [parameter],
                 self.oracle.learning_rate,
                 self.oracle.settings,
             )
-        with torch.no_grad():
-            for name, parameter in self.parameters.items():
-                parameter.grad = None
-                if name in usable:
-                    parameter.copy_(_tensor(record.parameters[name]).reshape(parameter.shape))
-                    gradient = _tensor(usable[name]).reshape(parameter.shape)
-                    parameter.grad = gradient.to(parameter.dtype)
-        self.optimizer.step()
-        return {
-            name: self.parameters[name].detach().double().numpy()
-            for name in usable
-            if name in self.parameters
-        }
+            if name in self.states:
+                optimizer.state[parameter] = self.states[name]
+            optimizer.step()
+            self.states[name] = optimizer.state[parameter]
+            yield name, parameter.detach().double().numpy()
 
     @staticmethod
     def _fits(weight: Any, gradient: Any) -> bool:

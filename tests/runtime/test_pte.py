@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import mmap
 import os
 import struct
 
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from graphcheck import spill
 from graphcheck.errors import ModelError
 from graphcheck.graph.pte import read_before_written, read_pte
 
@@ -198,3 +200,11 @@ def test_damage_is_never_more_than_a_model_error(programs, data):
             damaged = damaged[: max(at, 16)]
     with contextlib.suppress(ModelError):
         assert read_pte(bytes(damaged)).size == len(damaged)
+
+
+def test_a_program_is_read_from_a_mapped_file(programs, monkeypatch):
+    monkeypatch.setattr(spill, "LARGE_BYTES", 1)
+    path = programs["healthy"].path
+    kept = spill.parked(path.read_bytes())
+    assert isinstance(kept, mmap.mmap)
+    assert read_pte(kept) == read_pte(path)

@@ -88,7 +88,7 @@ void put_named(Record& record, const std::vector<std::pair<std::string, Tensor>>
   record.put(static_cast<uint32_t>(tensors.size()));
   for (const auto& [name, tensor] : tensors) {
     record.text(name);
-    put_tensor(record, tensor);
+    put_tensor(record, tensor, true);
   }
 }
 
@@ -98,7 +98,7 @@ void put_outputs(Record& record, const Method& method, size_t end) {
     if (method.get_output(i).isTensor()) outputs.push_back(&method.get_output(i).toTensor());
   }
   record.put(static_cast<uint32_t>(outputs.size()));
-  for (const auto* output : outputs) put_tensor(record, *output);
+  for (const auto* output : outputs) put_tensor(record, *output, true);
 }
 
 // The method that shares the weights, run between training steps; 'P' records.

@@ -179,7 +179,8 @@ class Session {
   std::optional<Method> method_;
 };
 
-inline void put_tensor(Record& record, const Tensor& tensor) {
+// `lent`: the tensor stays as it is until the record is written.
+inline void put_tensor(Record& record, const Tensor& tensor, bool lent = false) {
   record.put(static_cast<int8_t>(tensor.scalar_type()));
   record.put(static_cast<uint32_t>(tensor.dim()));
   for (const auto size : tensor.sizes()) record.put(static_cast<int32_t>(size));
@@ -187,7 +188,12 @@ inline void put_tensor(Record& record, const Tensor& tensor) {
   const auto* data = tensor.const_data_ptr();
   const uint64_t size = data == nullptr ? 0 : tensor.nbytes();
   record.put(size);
-  if (size > 0) record.bytes(data, size);
+  if (size == 0) return;
+  if (lent) {
+    record.borrowed(data, size);
+  } else {
+    record.bytes(data, size);
+  }
 }
 
 }  // namespace graphcheck

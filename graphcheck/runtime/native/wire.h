@@ -226,12 +226,42 @@ class Record {
     return *this;
   }
 
+  // Bytes that stay as they are until the record is written: a record of all weights needs no
+  // memory for them.
+  Record& borrowed(const void* data, size_t size) {
+    pieces_.push_back({payload_.size(), static_cast<const char*>(data), size});
+    lent_ += size;
+    return *this;
+  }
+
   char tag() const { return tag_; }
-  const std::vector<char>& payload() const { return payload_; }
+  uint64_t size() const { return payload_.size() + lent_; }
+
+  // Calls `write(data, size)` for its bytes in order, until one call gives false.
+  template <typename Write>
+  bool each(Write&& write) const {
+    size_t at = 0;
+    for (const auto& piece : pieces_) {
+      if (!write(payload_.data() + at, piece.at - at) || !write(piece.data, piece.size)) {
+        return false;
+      }
+      at = piece.at;
+    }
+    return write(payload_.data() + at, payload_.size() - at);
+  }
 
  private:
+  // Borrowed bytes, and how many of the record's own come before them.
+  struct Piece {
+    size_t at;
+    const char* data;
+    size_t size;
+  };
+
   char tag_;
   std::vector<char> payload_;
+  std::vector<Piece> pieces_;
+  uint64_t lent_ = 0;
 };
 
 inline bool write_all(int file, const void* data, size_t size) {
@@ -263,15 +293,17 @@ class Trace {
   void write(const Record& record) {
     char head[9];
     head[0] = record.tag();
-    const uint64_t size = record.payload().size();
+    const uint64_t size = record.size();
     std::memcpy(head + 1, &size, 8);
     // The record of a time-out must not fall into the middle of this one.
     sigset_t alarm, before;
     sigemptyset(&alarm);
     sigaddset(&alarm, SIGALRM);
     pthread_sigmask(SIG_BLOCK, &alarm, &before);
-    const bool written =
-        write_all(file_, head, sizeof(head)) && write_all(file_, record.payload().data(), size);
+    const auto put = [this](const char* data, size_t count) {
+      return write_all(file_, data, count);
+    };
+    const bool written = put(head, sizeof(head)) && record.each(put);
     const int why = errno;
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (!written) throw WriteFailure(why);

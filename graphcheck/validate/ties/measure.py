@@ -349,10 +349,11 @@ def _effect(dtype: str, first: EagerStep, other: EagerStep, prefix: str) -> Rule
     """Variation of all gradients, and the parameter whose gradient varies most."""
     changed = total = 0.0
     worst, name = 0.0, ""
-    sizes = {n: float((g * g).sum()) for n, g in first.gradients.items()}
+    gradients, others = first.doubles(), other.doubles()
+    sizes = {n: float((g * g).sum()) for n, g in gradients.items()}
     floor = 1e-6 * sum(sizes.values())
-    for parameter, gradient in first.gradients.items():
-        off = float(((other.gradients[parameter] - gradient) ** 2).sum())
+    for parameter, gradient in gradients.items():
+        off = float(((others[parameter] - gradient) ** 2).sum())
         changed, total = changed + off, total + sizes[parameter]
         # A gradient that is zero but for rounding is measured by all of them.
         scale = max(sizes[parameter], floor)
