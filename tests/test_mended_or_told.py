@@ -106,7 +106,7 @@ class Tied(nn.Module):
 def test_a_card_says_which_names_are_one_tensor(tmp_path: Path) -> None:
     assert _remarks(Tied(), tmp_path / "tied.pte") == (
         "GC504: tied weights (first): first.weight and last.weight are one tensor: the program "
-        "knows it as first.weight, and it needs strict export (used here)",
+        "knows it as first.weight",
     )
 
 

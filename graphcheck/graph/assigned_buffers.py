@@ -3,15 +3,26 @@
 Eager binds the name to another tensor, so what autograd saved of the old one stays as it was.
 `torch.export` writes the new value into the old tensor at the end of the graph instead, and its
 joint trace then refuses: a saved tensor was modified. Measured with torch 2.14: `h / self.mean`
-before such an assignment, and `h / self.n` after `self.n += 1`.
+before such an assignment, and `h / self.n` after `self.n += 1`. Strict export drops an assignment
+without a word; it keeps what is written in place.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["keep_saved_values", "overwrites", "was_modified", "writes_in_place"]
+from graphcheck.workload.seeding import seeded
+from graphcheck.workload.types import Workload
+
+__all__ = [
+    "dropped_assignments",
+    "keep_saved_values",
+    "overwrites",
+    "was_modified",
+    "writes_in_place",
+]
 
 
 def was_modified(error: BaseException) -> bool:
@@ -36,14 +47,43 @@ def keep_saved_values(exported: Any) -> bool:
             graph.erase_node(write)
             continue
         with graph.inserting_before(first):
-            copy = graph.call_function(torch.ops.aten.clone.default, (buffer,))
-        copy.meta = {
+            kept = graph.call_function(torch.ops.aten.clone.default, (buffer,))
+        kept.meta = {
             key: value for key, value in buffer.meta.items() if key in ("val", "tensor_meta")
         }
-        buffer.replace_all_uses_with(copy, lambda user, kept=(write, copy): user not in kept)
+        buffer.replace_all_uses_with(kept, lambda user, stay=(write, kept): user not in stay)
     if writes:
         exported.graph_module.recompile()
     return bool(writes)
+
+
+def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
+    """Buffers that forward assigns and the exported program does not write.
+
+    Runs forward once, on a copy, where the program has buffers that it does not write.
+    """
+    import torch
+
+    nodes = {n.name: n for n in exported.graph_module.graph.nodes if n.op == "placeholder"}
+    written = {*exported.graph_signature.buffers_to_mutate.values()} | {
+        target
+        for name, target in exported.graph_signature.inputs_to_buffers.items()
+        if any(writes_in_place(user) and user.args[0] is nodes[name] for user in nodes[name].users)
+    }
+    if all(name in written for name, _ in workload.module.named_buffers()):
+        return ()
+    try:
+        module = copy.deepcopy(workload.module)
+        before = dict(module.named_buffers())
+        with seeded(0), torch.no_grad():
+            module(*workload.inputs, **workload.kwargs)
+    except Exception:
+        return ()  # what forward raises is told where the model is checked
+    return tuple(
+        name
+        for name, tensor in module.named_buffers()
+        if name not in written and before.get(name) is not tensor
+    )
 
 
 def writes_in_place(node: Any) -> bool:

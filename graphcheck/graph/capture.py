@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from graphcheck.graph.assigned_buffers import keep_saved_values, was_modified
+from graphcheck.errors import ModelError
+from graphcheck.graph.assigned_buffers import dropped_assignments, keep_saved_values, was_modified
 from graphcheck.graph.data_sizes import from_data
 from graphcheck.graph.facts import (
     buffer_facts,
@@ -20,6 +21,7 @@ from graphcheck.graph.layout import edge_strides, laid_out_anew
 from graphcheck.graph.provenance import Provenance, clean_module_path
 from graphcheck.graph.reach import Reach, reach_of_nodes
 from graphcheck.graph.recurrent_dropout import lost_dropout
+from graphcheck.graph.tied import merge_tied_
 from graphcheck.graph.trace import Traced, as_joint, export, trace_joint
 from graphcheck.graph.types import JointGraph, OpCall, Source, TensorFact
 from graphcheck.worker import progress
@@ -53,24 +55,46 @@ def exported_program(workload: Workload, *, strict: bool = False) -> tuple[Any, 
     """The exported program, and whether it was traced strictly.
 
     Strict tracing is for tied weights and for what non-strict export cannot do (and the other way
-    round). Non-strict export gives each name of a tied parameter an input of its own, and then only
-    one of them a gradient; strict export keeps one. Raises ModelError.
+    round); where it drops an assignment to a buffer, non-strict export is asked. Raises ModelError.
     """
     from graphcheck.graph.diagnose import diagnose_export, worth_retrying
 
     if workload.exported is not None:
+        if not workload.joint:
+            merge_tied_(workload.exported, workload.module)
         return workload.exported, strict
     strict = strict or bool(tied_parameters(workload.module))
     progress("exporting the model")
     try:
-        return export(workload, strict=strict), strict
+        exported = export(workload, strict=strict)
     except Exception as error:
         try:
             if not worth_retrying(error):
                 raise error
-            return export(workload, strict=not strict), not strict
+            strict = not strict
+            exported = export(workload, strict=strict)
         except Exception:
             raise diagnose_export(error, workload) from error
+    if strict and (dropped := dropped_assignments(exported, workload)):
+        exported, strict = _with_assignments(workload, dropped), False
+    if not strict:
+        merge_tied_(exported, workload.module)
+    return exported, strict
+
+
+def _with_assignments(workload: Workload, dropped: tuple[str, ...]) -> Any:
+    try:
+        return export(workload, strict=False)
+    except Exception as error:
+        names = ", ".join(clean_module_path(name, workload.prefix) for name in dropped)
+        why = str(error).strip().partition("\n")[0]
+        raise ModelError(
+            f"strict export drops what forward assigns to the buffer {names}, and non-strict "
+            f"export fails: {why}",
+            f"Write it in place, which strict export keeps: self.{dropped[0].rpartition('.')[2]}"
+            ".copy_(...).",
+            "GC003",
+        ) from error
 
 
 def joint_program(exported: Any, workload: Workload, *, strict: bool) -> Traced:

@@ -21,11 +21,7 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
             severity=Severity.NOTE,
             subject="tied weights",
             message=(
-                f"{' and '.join(names)} are one tensor: the program knows it as "
-                f"{parameter.name}, and it needs strict export (used here)"
-                if graph.strict
-                else f"{' and '.join(names)} are one tensor, and strict export failed: non-strict "
-                "export would train them apart"
+                f"{' and '.join(names)} are one tensor: the program knows it as {parameter.name}"
             ),
             source=Source(module=parameter.module),
             module=parameter.module,
@@ -40,9 +36,11 @@ RULE = Rule(
     severity=Severity.NOTE,
     summary="One parameter is used under several names.",
     explanation=(
-        "Non-strict export gives every name an input of its own; then only one of them gets a "
-        "gradient and the joint export fails. Strict export keeps one name, and training is right. "
-        "An app that looks parameters up by name finds only that one."
+        "Non-strict torch.export gives every name an input of its own; then only one of them gets "
+        "a gradient and the joint export fails. graphcheck exports such a model strictly, which "
+        "keeps one name, or, where strict export fails or drops an assignment to a buffer, makes "
+        "them one input again. Training is right; an app that looks parameters up by name finds "
+        "only the first."
     ),
     example="self.out.weight = self.embed.weight",
     check=check,
