@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from graphcheck.graph.library_branches import values_unread
 from graphcheck.graph.near import near_modules
 from graphcheck.workload.types import Workload
 
@@ -68,7 +69,7 @@ def export(workload: Workload, *, strict: bool) -> Any:
     """`torch.export` of the workload; raises whatever torch raises."""
     import torch
 
-    with _every_frame_kept():
+    with _every_frame_kept(), values_unread():
         return torch.export.export(
             workload.module,
             workload.inputs,

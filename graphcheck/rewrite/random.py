@@ -17,7 +17,7 @@ from graphcheck.errors import ModelError
 from graphcheck.rewrite.apply import apply, qualified_name
 from graphcheck.rewrite.interface import Rewrite, rewrites_for
 
-__all__ = ["DRAWS", "Draw", "draw_values", "draws_as_inputs", "replayed"]
+__all__ = ["DRAWS", "Draw", "by_rewrite", "draw_values", "draws_as_inputs", "replayed"]
 
 DRAWS = {
     "aten.rand.default": "uniform",
@@ -31,6 +31,9 @@ _FUNCTIONAL = {
     "aten.exponential_.default": "aten.exponential.default",
     "aten.uniform_.default": "aten.uniform.default",
     "aten.normal_.default": "aten.normal_functional.default",
+    "aten.log_normal_.default": "aten.log_normal.default",
+    "aten.cauchy_.default": "aten.cauchy.default",
+    "aten.geometric_.default": "aten.geometric.default",
 }
 """Eager's in-place ops and the functional ones they are in an exported program."""
 
@@ -232,11 +235,11 @@ def replayed(values: Sequence[Any]) -> Iterator[None]:
             if torch.Tag.nondeterministic_seeded not in func.tags:
                 return func(*args, **kwargs)
             name = qualified_name(func)
-            if name in DRAWS:
+            if name in DRAWS and not _taken_from_uniforms(name, left):
                 return _next(left, func(*args, **kwargs), name)
             # Within a rewrite the draws are asked for by their own ops.
             with self:
-                return _replay(name, args, kwargs)
+                return by_rewrite(name, args, kwargs)
 
     with Replay():
         yield
@@ -245,6 +248,12 @@ def replayed(values: Sequence[Any]) -> Iterator[None]:
             f"{len(left)} of {len(values)} random inputs were not drawn in eager",
             "the model draws more in the program than in eager",
         )
+
+
+def _taken_from_uniforms(name: str, left: Sequence[Any]) -> bool:
+    """Whether the program makes these integers from the uniform numbers that come next."""
+    whole = DRAWS[name] in ("integers", "permutation")
+    return whole and bool(left) and left[0].is_floating_point()
 
 
 def _next(left: list[Any], drawn: Any, name: str) -> Any:
@@ -259,7 +268,11 @@ def _next(left: list[Any], drawn: Any, name: str) -> Any:
     return value.clone()
 
 
-def _replay(name: str, args: Any, kwargs: Any) -> Any:
+def by_rewrite(name: str, args: Any, kwargs: Any) -> Any:
+    """What a random op of eager (`aten.exponential_.default`) gives, drawn as its rewrite draws.
+
+    Raises ModelError for an op without one.
+    """
     if name == "aten.rrelu_with_noise.default":
         # This one hands its slopes out through an argument.
         result, slopes = _decomposed("aten.rrelu_with_noise_functional.default", args, kwargs)

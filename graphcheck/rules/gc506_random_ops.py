@@ -14,10 +14,16 @@ RANDOM_OPS = frozenset(
     "aten." + name
     for name in (
         "bernoulli",
+        "binomial",
+        "cauchy",
         "exponential",
+        "geometric",
+        "log_normal",
         "multinomial",
         "native_dropout",
         "normal",
+        "normal_functional",
+        "poisson",
         "rand",
         "rand_like",
         "randint",

@@ -13,6 +13,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
+from graphcheck.errors import GraphcheckError, ModelError
+from graphcheck.rewrite.apply import qualified_name
+from graphcheck.rewrite.random import DRAWS, by_rewrite
 from graphcheck.runtime.lower import Instruction, Lowered, kernel_nodes
 from graphcheck.runtime.types import InstructionDump, StepRecord, Trace
 from graphcheck.validate.compare import Comparison, compare, shifted_names
@@ -33,7 +36,7 @@ _MASKS = ("bernoulli", "native_dropout")
 _COMPARISONS = ("lt", "le", "gt", "ge")
 
 
-class ReplayError(Exception):
+class ReplayError(GraphcheckError):
     """The draws of the program cannot be those of eager: another number, shape or kind."""
 
 
@@ -132,14 +135,17 @@ def replay_mode(draws: Sequence[Draw], shares: _Shares | None = None) -> Any:
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
         ) -> Any:
-            result = func(*args, **(kwargs or {}))
+            kwargs = kwargs or {}
             if torch.Tag.nondeterministic_seeded not in func.tags:
-                return result
+                return func(*args, **kwargs)
             name = func._schema.name.partition("::")[2].removesuffix("_")
             if name == "native_dropout" and len(args) > 2 and args[2] is False:
-                return result
+                return func(*args, **kwargs)
             if not self.left:
                 raise ReplayError("eager draws more often than the program")
+            if name not in _MASKS and _kind(name) != _kind(self.left[0].op):
+                return self.taken_apart(func, args, kwargs)
+            result = func(*args, **kwargs)
             draw = self.left.pop(0)
             if name == "native_dropout":
                 made, mask = result
@@ -148,20 +154,32 @@ def replay_mode(draws: Sequence[Draw], shares: _Shares | None = None) -> Any:
                 if shares is not None:
                     shares.add(name, mask, 1 - args[1])
             elif name == "bernoulli":
-                keep = _keep(func, args, kwargs or {})
+                keep = _keep(func, args, kwargs)
                 result.copy_(_fitting(draw, draw.mask, result, name))
                 if shares is not None:
                     shares.add(name, result, keep)
-            elif name == "uniform" and draw.op in ("rand", "rand_like"):
-                low, high = (list(args[1:]) + [0.0, 1.0][len(args) - 1 :])[:2]
-                result.copy_(_fitting(draw, draw.array, result, name) * (high - low) + low)
-            elif name.removesuffix("_like") == draw.op.removesuffix("_like"):
-                result.copy_(_fitting(draw, draw.array, result, name))
             else:
-                raise ReplayError(f"eager draws by {name}, the program by {draw.op}")
+                result.copy_(_fitting(draw, draw.array, result, name))
             return result
 
+        def taken_apart(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:
+            """A draw that the program makes from others, as the rewrite of its op says."""
+            name = qualified_name(func)
+            own = func._schema.name.partition("::")[2].removesuffix("_")
+            why = f"eager draws by {own}, the program by {self.left[0].op}"
+            if DRAWS.get(name) in ("uniform", "normal"):
+                raise ReplayError(why)
+            try:
+                with self:
+                    return by_rewrite(name, args, kwargs)
+            except ModelError:
+                raise ReplayError(why) from None
+
     return Replay()
+
+
+def _kind(op: str) -> str:
+    return op.removesuffix("_like")
 
 
 def _keep(func: Any, args: Any, kwargs: Mapping[str, Any]) -> Any:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from graphcheck.errors import UsageError
+from graphcheck.workload.grad_mode import without_gradients
 from graphcheck.workload.tensor_hooks import tensor_hooks_off
 from graphcheck.workload.types import Workload
 
@@ -153,8 +154,10 @@ def _forward(module: Any, positional: tuple[Any, ...], named: Mapping[str, Any])
     from torch.utils._pytree import tree_leaves
 
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
-    with torch.no_grad(), torch.random.fork_rng(devices=[]), tensor_hooks_off():
-        output = torch.func.functional_call(module, buffers, positional, dict(named))
+    with torch.random.fork_rng(devices=[]), tensor_hooks_off():
+        output = without_gradients(
+            lambda: torch.func.functional_call(module, buffers, positional, dict(named))
+        )
     return next(iter(tree_leaves(output)), None)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from contextlib import nullcontext
 from typing import Any
 
 from graphcheck.worker import progress
+from graphcheck.workload.grad_mode import without_gradients
 from graphcheck.workload.running_forward import running_forward
 from graphcheck.workload.tensor_hooks import tensor_hooks_off
 
@@ -51,14 +51,17 @@ def probe(
     kept = None
     if subject is module:
         kept = [(buffer, buffer.detach().clone()) for buffer in module.buffers()]
-    args, named = _pytree.tree_map(clone, (tuple(inputs), dict(kwargs)))
+
+    def run() -> Any:
+        args, named = _pytree.tree_map(clone, (tuple(inputs), dict(kwargs)))
+        return subject(*args, **named)
+
     with (
         running_forward(hint=hint, folder=folder),
         torch.random.fork_rng(devices=[]),
-        torch.set_grad_enabled(gradients),
-        nullcontext() if gradients else tensor_hooks_off(),
+        torch.enable_grad() if gradients else tensor_hooks_off(),
     ):
-        output = subject(*args, **named)
+        output = run() if gradients else without_gradients(run)
     with torch.no_grad():
         for buffer, value in kept or ():
             buffer.copy_(value)

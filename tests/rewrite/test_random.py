@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -51,6 +53,20 @@ def filled(h):
     return h * torch.empty_like(h).uniform_(-2, 3) + torch.empty_like(h).normal_(1, 2)
 
 
+def normal_of_tensors(h):
+    ones = torch.ones(h.shape)
+    return torch.normal(h.detach() * 0, ones) + h * torch.normal(2.0, ones[0]) + torch.normal(ones)
+
+
+def picked(h):
+    """Rows and columns by their weights: several of a kind, one, and each at most once."""
+    weights = h.detach().softmax(-1)
+    columns = torch.multinomial(weights, 3, replacement=True)
+    one = torch.multinomial(weights, 1)
+    rows = torch.multinomial(torch.ones(h.shape[0]), 2)
+    return h.gather(1, columns)[rows] * h.gather(1, one)[rows]
+
+
 def depth(h):
     """Stochastic depth, as torchvision writes it."""
     noise = torch.empty([h.shape[0]] + [1] * (h.dim() - 1)).bernoulli_(0.7)
@@ -77,6 +93,14 @@ MODELS = {
     "rrelu": (lambda: nn.RReLU(0.1, 0.5), ROWS),
     "rrelu in evaluation": (lambda: nn.RReLU(0.1, 0.5).eval(), ROWS),
     "encoder": (Encoder, (2, 3, 8)),
+    "exponential": (lambda: lambda h: h * torch.empty_like(h).exponential_(2.0), ROWS),
+    "cauchy": (lambda: lambda h: (h + torch.empty_like(h).cauchy_(0.5, 0.1)).tanh(), ROWS),
+    "geometric": (lambda: lambda h: h * torch.empty_like(h).geometric_(0.3), ROWS),
+    "log normal": (lambda: lambda h: h * torch.empty_like(h).log_normal_(0.1, 0.2), ROWS),
+    "normal of tensors": (lambda: normal_of_tensors, ROWS),
+    "normal of a size": (lambda: lambda h: h + torch.normal(0.5, 2.0, h.shape), ROWS),
+    "integers": (lambda: lambda h: h * torch.randint(3, 9, h.shape, dtype=torch.int32), ROWS),
+    "classes": (lambda: picked, ROWS),
     "permuted": (lambda: lambda h: h[torch.randperm(4)] * torch.randint(1, 4, (4, 1)), ROWS),
 }
 
@@ -167,21 +191,20 @@ def test_keywords_come_last():
 
 
 def test_messages():
-    class Multinomial(nn.Module):
+    class Counted(nn.Module):
         def __init__(self):
             super().__init__()
             self.layer = nn.Linear(4, 4)
 
         def forward(self, x):
             h = self.layer(x)
-            return (h * torch.multinomial(h.softmax(-1), 4)).sum()
+            return (h * torch.poisson(h.softmax(-1))).sum()
 
-    exported = torch.export.export(Multinomial(), (torch.randn(3, 4),), strict=False)
+    exported = torch.export.export(Counted(), (torch.randn(3, 4),), strict=False)
     with pytest.raises(ModelError) as caught:
         draws_as_inputs(trace_joint(exported, strict=False).joint)
     assert caught.value.message == (
-        "the random op aten.multinomial.default (multinomial) cannot take its randomness from an "
-        "input"
+        "the random op aten.poisson.default (poisson) cannot take its randomness from an input"
     )
     for values, sentence in (
         ([], "eager draws once more than the program (aten.rand.default)"),
@@ -217,7 +240,86 @@ class Draws(nn.Module):
             torch.randn_like(x),
             torch.ops.aten.uniform(x, -1.0, 3.0),
             torch.ops.aten.normal_functional(x, 1.0, 2.0),
+            torch.ops.aten.log_normal(x, 0.1, 0.5),
+            torch.ops.aten.geometric(x, 0.3),
+            torch.ops.aten.cauchy(x, 2.0, 0.5).atan(),
+            torch.randint(-2, 5, x.shape).float(),
+            torch.randint(4, x.shape).float(),
+            torch.normal(x + 1, x + 0.5),
+            torch.normal(3.0, 0.5, x.shape),
         )
+
+
+def _log_normal(mean, std):
+    """Mean and standard deviation of exp(mean + std z)."""
+    middle = math.exp(mean + std**2 / 2)
+    return middle, middle * math.sqrt(math.exp(std**2) - 1)
+
+
+def _atan_of_cauchy(median, sigma):
+    """Mean and standard deviation of the arc tangent, from quantiles (Cauchy itself has none)."""
+    u = (torch.arange(100_000, dtype=torch.float64) + 0.5) / 100_000
+    angles = (median + sigma * torch.tan(math.pi * (u - 0.5))).atan()
+    return float(angles.mean()), float(angles.std())
+
+
+def test_classes_in_the_runtime():
+    """Each as often as its weight says, one of weight 0 never, and without replacement once."""
+
+    class Picked(nn.Module):
+        def forward(self, x):
+            many = torch.multinomial(x, 4000, replacement=True)
+            two = torch.multinomial(x.expand(2000, 4), 2)
+            return many, two, torch.multinomial(x.expand(2000, 4), 1)
+
+    x = torch.tensor([3.0, 0.0, 1.0, 4.0])
+    program = torch.export.export(Picked(), (x,), strict=False).run_decompositions()
+    program, _ = apply(program, chosen)
+    many, two, one = run_methods({"forward": (program, [(x,), (x,)])})["forward"][0]
+    for found in (many, two[:, 0], one[:, 0]):
+        counts = torch.bincount(found, minlength=4).double() / len(found)
+        share = x.double() / 8
+        spread = (share * (1 - share) / len(found)).sqrt()
+        assert ((counts - share).abs() <= 5 * spread).all(), counts
+    assert bool((two[:, 0] != two[:, 1]).all())
+    assert not bool((two == 1).any())
+    # The second after the first: P(3 then 0) = 1/2 * 3/4.
+    share = float(((two[:, 0] == 3) & (two[:, 1] == 0)).double().mean())
+    assert abs(share - 0.375) <= 5 * (0.375 * 0.625 / 2000) ** 0.5
+
+
+def test_permutations_in_the_runtime():
+    """Every entry is there once, and each place sees each entry equally often."""
+
+    class Permuted(nn.Module):
+        def forward(self, x):
+            return x + torch.stack([torch.randperm(4) for _ in range(400)])
+
+    x = torch.zeros(400, 4, dtype=torch.int64)
+    program = torch.export.export(Permuted(), (x,), strict=False).run_decompositions()
+    program, _ = apply(program, chosen)
+    first, second = (
+        run[0] for run in run_methods({"forward": (program, [(x,), (x,)])})["forward"][:2]
+    )
+    assert torch.equal(first.sort(1).values, torch.arange(4).expand(400, 4))
+    assert not torch.equal(first, second)
+    for place in range(4):
+        counts = torch.bincount(first[:, place], minlength=4)
+        assert (counts - 100).abs().max() < 5 * math.sqrt(75), (place, counts)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: torch.randint(0, 1 << 21, (3,)),
+        lambda: torch.randperm((1 << 20) + 1),
+    ],
+)
+def test_more_integers_than_uniforms_tell_apart_are_left(draw):
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    (node,) = [n for n in make_fx(draw)().graph.nodes if chosen(n)]
+    assert chosen(node).decompose(*node.args, **node.kwargs) is NotImplemented
 
 
 def test_distributions_in_the_runtime():
@@ -236,6 +338,13 @@ def test_distributions_in_the_runtime():
         (0.0, 1.0),
         (1.0, 4 / 12**0.5),
         (1.0, 2.0),
+        _log_normal(0.1, 0.5),
+        (1 / 0.3, 0.7**0.5 / 0.3),
+        _atan_of_cauchy(2.0, 0.5),
+        (1.0, 2.0),
+        (1.5, 1.25**0.5),
+        (1.0, 0.5),
+        (3.0, 0.5),
     ]
     for index, (mean, spread) in enumerate(expected):
         value = runs[0][index]

@@ -7,7 +7,7 @@ from typing import Any
 from graphcheck.rewrite.interface import Rewrite
 from graphcheck.rewrite.numerics import plus, times, wide_dtype
 
-__all__ = ["REWRITES", "normal_functional", "rand_like", "randn_like", "uniform"]
+__all__ = ["REWRITES", "rand_like", "randn_like", "uniform"]
 
 
 def _draw(name: str, x: Any, dtype: Any = None) -> Any:
@@ -34,11 +34,6 @@ def uniform(x: Any, from_: float = 0.0, to: float = 1.0, generator: Any = None) 
     return plus(times(_draw("rand", x, wide_dtype(x)), to - from_), from_).to(x.dtype)
 
 
-def normal_functional(x: Any, mean: float = 0.0, std: float = 1.0, generator: Any = None) -> Any:
-    """Normal with mean and standard deviation, in shape and dtype of x."""
-    return plus(times(_draw("randn", x, wide_dtype(x)), std), mean).to(x.dtype)
-
-
 REWRITES = (
     Rewrite(
         name="rand_like",
@@ -60,12 +55,5 @@ REWRITES = (
         formula="from + (to - from) u, u uniform in [0, 1)",
         source="torch.Tensor.uniform_",
         decompose=uniform,
-    ),
-    Rewrite(
-        name="normal",
-        op="aten.normal_functional.default",
-        formula="mean + std z, z standard normal",
-        source="torch.Tensor.normal_",
-        decompose=normal_functional,
     ),
 )
