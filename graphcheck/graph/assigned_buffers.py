@@ -3,26 +3,37 @@
 Eager binds the name to another tensor, so what autograd saved of the old one stays as it was.
 `torch.export` writes the new value into the old tensor at the end of the graph instead, and its
 joint trace then refuses: a saved tensor was modified. Measured with torch 2.14: `h / self.mean`
-before such an assignment, and `h / self.n` after `self.n += 1`. Strict export drops an assignment
-without a word; it keeps what is written in place.
+before such an assignment, and `h / self.n` after `self.n += 1`.
+
+Export does so for buffers of the outermost module alone: in an inner one, and everywhere in strict
+export, it drops the assignment without a word. What is written in place is kept always.
 """
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Iterator
+import functools
+import inspect
+from collections.abc import Container, Iterator
 from typing import Any
 
+from graphcheck.workload.grad_mode import without_gradients
 from graphcheck.workload.seeding import seeded
 from graphcheck.workload.types import Workload
 
 __all__ = [
+    "as_export_names_them_",
+    "assignments_written",
     "dropped_assignments",
     "keep_saved_values",
     "overwrites",
     "was_modified",
     "writes_in_place",
 ]
+
+_WRITE = "copy__default"
+"""How export (torch 2.14) names its write of an assigned buffer."""
 
 
 def was_modified(error: BaseException) -> bool:
@@ -60,9 +71,9 @@ def keep_saved_values(exported: Any) -> bool:
 def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
     """Buffers that forward assigns and the exported program does not write.
 
-    Runs forward once, on a copy, where the program has buffers that it does not write.
+    Their tensor is another one after forward, or has other values. Runs forward once, on a copy,
+    where the program has buffers that it does not write.
     """
-    import torch
 
     nodes = {n.name: n for n in exported.graph_module.graph.nodes if n.op == "placeholder"}
     written = {*exported.graph_signature.buffers_to_mutate.values()} | {
@@ -72,18 +83,81 @@ def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
     }
     if all(name in written for name, _ in workload.module.named_buffers()):
         return ()
+    args, kwargs = workload.copied_inputs()
     try:
         module = copy.deepcopy(workload.module)
-        before = dict(module.named_buffers())
-        with seeded(0), torch.no_grad():
-            module(*workload.inputs, **workload.kwargs)
+        before = {name: (tensor, tensor.clone()) for name, tensor in module.named_buffers()}
+        with seeded(0):
+            without_gradients(lambda: module(*args, **kwargs))
     except Exception:
         return ()  # what forward raises is told where the model is checked
     return tuple(
         name
         for name, tensor in module.named_buffers()
-        if name not in written and before.get(name) is not tensor
+        if name not in written
+        and (name not in before or tensor is not before[name][0] or _other(tensor, before[name][1]))
     )
+
+
+def _other(tensor: Any, before: Any) -> bool:
+    import torch
+
+    if tensor.shape != before.shape or tensor.dtype != before.dtype:
+        return True
+    return not torch.equal(tensor, before)
+
+
+@contextlib.contextmanager
+def assignments_written(module: Any) -> Iterator[None]:
+    """Meanwhile forward ends by writing what it has assigned to buffers into the tensors they were.
+
+    Assignments of another shape or type stay as they are.
+    """
+    original = module.forward
+    overridden = "forward" in vars(module)
+
+    @functools.wraps(original)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        before = [
+            (inner, name, tensor)
+            for inner in module.modules()
+            for name, tensor in inner._buffers.items()
+            if tensor is not None
+        ]
+        result = original(*args, **kwargs)
+        for inner, name, tensor in before:
+            new = inner._buffers.get(name)
+            if new is None or new is tensor:
+                continue
+            if new.shape == tensor.shape and new.dtype == tensor.dtype:
+                tensor.copy_(new)
+                inner._buffers[name] = tensor
+        return result
+
+    # That of the class may be written out, and begin with self.
+    forward.__signature__ = inspect.signature(original)  # type: ignore[attr-defined]
+    module.forward = forward
+    try:
+        yield
+    finally:
+        if overridden:
+            module.forward = original
+        else:
+            del module.forward
+
+
+def as_export_names_them_(exported: Any, names: Container[str]) -> None:
+    """Give the writes that `assignments_written` made the name of those that export adds."""
+    import torch
+
+    graph, buffers = exported.graph_module.graph, exported.graph_signature.inputs_to_buffers
+    for node in reversed(graph.nodes):
+        if node.op == "output":
+            continue
+        if node.target is not torch.ops.aten.copy_.default or node.users:
+            return
+        if buffers.get(node.args[0].name) in names:
+            node._rename(_WRITE)
 
 
 def writes_in_place(node: Any) -> bool:
@@ -121,7 +195,7 @@ def _writes(exported: Any) -> Iterator[Any]:
             continue
         if node.target is not torch.ops.aten.copy_.default or node.users:
             return
-        if node.name.startswith("copy__default") and node.args[0].name in buffers:
+        if node.name.startswith(_WRITE) and node.args[0].name in buffers:
             yield node
 
 

@@ -8,7 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 from graphcheck.errors import ModelError
-from graphcheck.graph.assigned_buffers import dropped_assignments, keep_saved_values, was_modified
+from graphcheck.graph.assigned_buffers import (
+    as_export_names_them_,
+    assignments_written,
+    dropped_assignments,
+    keep_saved_values,
+    was_modified,
+)
 from graphcheck.graph.data_sizes import from_data
 from graphcheck.graph.facts import (
     buffer_facts,
@@ -17,6 +23,7 @@ from graphcheck.graph.facts import (
     tensor_fact,
     tied_parameters,
 )
+from graphcheck.graph.input_writes import copy_inputs_, written_inputs
 from graphcheck.graph.layout import edge_strides, laid_out_anew
 from graphcheck.graph.provenance import Provenance, clean_module_path
 from graphcheck.graph.reach import Reach, reach_of_nodes
@@ -26,6 +33,7 @@ from graphcheck.graph.trace import Traced, as_joint, export, trace_joint
 from graphcheck.graph.types import JointGraph, OpCall, Source, TensorFact
 from graphcheck.worker import progress
 from graphcheck.workload.types import Workload
+from graphcheck.workload.user_code import describe_exception
 
 __all__ = ["capture", "describe", "exported_program", "joint_program", "trace"]
 
@@ -75,26 +83,34 @@ def exported_program(workload: Workload, *, strict: bool = False) -> tuple[Any, 
             exported = export(workload, strict=strict)
         except Exception:
             raise diagnose_export(error, workload) from error
-    if strict and (dropped := dropped_assignments(exported, workload)):
-        exported, strict = _with_assignments(workload, dropped), False
+    if dropped := dropped_assignments(exported, workload):
+        exported, strict = _with_assignments(workload, dropped, strict=strict), False
     if not strict:
         merge_tied_(exported, workload.module)
     return exported, strict
 
 
-def _with_assignments(workload: Workload, dropped: tuple[str, ...]) -> Any:
+def _with_assignments(workload: Workload, dropped: tuple[str, ...], *, strict: bool) -> Any:
+    """The program with what forward assigns to these buffers. Raises ModelError."""
+    from graphcheck.graph.frozen_buffers import frozen_buffers
+
     try:
-        return export(workload, strict=False)
+        with assignments_written(workload.module):
+            exported = export(workload, strict=False)
     except Exception as error:
         names = ", ".join(clean_module_path(name, workload.prefix) for name in dropped)
-        why = str(error).strip().partition("\n")[0]
+        how, why = "strict export" if strict else "export", describe_exception(error)
         raise ModelError(
-            f"strict export drops what forward assigns to the buffer {names}, and non-strict "
-            f"export fails: {why}",
-            f"Write it in place, which strict export keeps: self.{dropped[0].rpartition('.')[2]}"
-            ".copy_(...).",
+            f"{how} drops what forward assigns to the buffer {names}, and export with the "
+            f"assignment fails: {why}",
+            f"Write it in place, which is kept: self.{dropped[0].rpartition('.')[2]}.copy_(...).",
             "GC003",
         ) from error
+    as_export_names_them_(exported, dropped)
+    lost = dropped_assignments(exported, workload)
+    if lost and (problem := frozen_buffers(workload, lost)) is not None:
+        raise problem
+    return exported
 
 
 def joint_program(exported: Any, workload: Workload, *, strict: bool) -> Traced:
@@ -105,14 +121,22 @@ def joint_program(exported: Any, workload: Workload, *, strict: bool) -> Traced:
         return as_joint(exported, strict=strict)
     progress("tracing the joint forward/backward graph")
     try:
-        try:
-            return trace_joint(exported, strict=strict)
-        except RuntimeError as error:
-            if not (was_modified(error) and keep_saved_values(exported)):
-                raise
-            return trace_joint(exported, strict=strict)
+        traced = _joint(exported, strict=strict)
+        if written := written_inputs(traced.joint):
+            copy_inputs_(exported, written)
+            traced = _joint(exported, strict=strict)
+        return traced
     except Exception as error:
         raise diagnose_joint(error, workload, exported) from error
+
+
+def _joint(exported: Any, *, strict: bool) -> Traced:
+    try:
+        return trace_joint(exported, strict=strict)
+    except RuntimeError as error:
+        if not (was_modified(error) and keep_saved_values(exported)):
+            raise
+        return trace_joint(exported, strict=strict)
 
 
 def describe(traced: Traced, workload: Workload, *, loss: bool = False) -> JointGraph:

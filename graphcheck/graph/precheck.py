@@ -19,7 +19,7 @@ from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import Frame, shown_path
 from graphcheck.workload.with_loss import argument_names
 
-__all__ = ["LOST", "Problem", "lost_in_export", "precheck"]
+__all__ = ["LOST", "Problem", "lost_in_export", "off_by", "precheck"]
 
 LOST = ("GC013", "GC015", "GC016")
 """What export loses without a mend: to train on would be to train wrong."""
@@ -86,7 +86,7 @@ def _python_draws(workload: Workload) -> Iterator[Problem]:
         yield Problem(
             "GC016",
             "Export keeps what forward draws from Python's or NumPy's random numbers as it was "
-            f"while tracing: with other draws {_off(wrong)}",
+            f"while tracing: with other draws {off_by(wrong)}",
             "Draw with torch (`torch.rand(())`) and choose with torch.where.",
             fatal=False,
         )
@@ -101,7 +101,7 @@ def _python_state(workload: Workload) -> Iterator[Problem]:
     yield Problem(
         "GC016",
         f"Export keeps {names} as {'they were' if many else 'it was'} while tracing, but forward "
-        f"changes {'them' if many else 'it'}: at step {frozen.later} {_off(frozen.wrong)}",
+        f"changes {'them' if many else 'it'}: at step {frozen.later} {off_by(frozen.wrong)}",
         'Keep it in a buffer (`self.register_buffer("count", torch.tensor(0.0))`), or give it '
         "to forward as an input.",
         fatal=False,
@@ -110,7 +110,8 @@ def _python_state(workload: Workload) -> Iterator[Problem]:
     )
 
 
-def _off(wrong: WrongGradients) -> str:
+def off_by(wrong: WrongGradients) -> str:
+    """`the gradient of a.weight would be off by 0.3 of its largest entry`, and what else is."""
     loss = wrong.worst == LOSS
     what = "the loss" if loss else f"the gradient of {wrong.worst}"
     of_what = "value" if loss else "largest entry"

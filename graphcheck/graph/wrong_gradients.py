@@ -42,9 +42,10 @@ def gradients_of(workload: Workload, module: Any, *, draws: int = 0) -> tuple[An
     trained = {n: p for n, p in module.named_parameters() if p.requires_grad}
     for parameter in trained.values():
         parameter.grad = None
+    args, kwargs = workload.copied_inputs()
     with seeded(draws), torch.enable_grad():
         torch.manual_seed(0)
-        loss = _pytree.tree_leaves(module(*workload.inputs, **workload.kwargs))[0]
+        loss = _pytree.tree_leaves(module(*args, **kwargs))[0]
         if loss.requires_grad:
             # Not autograd.grad, which hooks after accumulation do not see.
             loss.backward()

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphcheck.graph.module_state import ModuleState
 from graphcheck.runtime.types import StepRecord, Trace
 from graphcheck.validate.measure import (
     LOSS,
@@ -184,7 +185,7 @@ class _Judge:
                 )
                 return False
             self.oracle.load(record.parameters)
-        before = _buffers(self.oracle)
+        before = ModuleState(self.oracle.module)
         eager = self.oracle.step(index)
         self.result.locked_losses.append(eager.loss)
         if self.result.lost is None:
@@ -201,7 +202,7 @@ class _Judge:
         return True
 
     def _lost(
-        self, index: int, eager: EagerStep, before: Mapping[str, Any]
+        self, index: int, eager: EagerStep, before: ModuleState
     ) -> tuple[int, str, str] | None:
         import numpy
 
@@ -223,7 +224,7 @@ class _Judge:
             )
 
     def _judge_errors(
-        self, index: int, eager: EagerStep, errors: Mapping[str, Error], before: Mapping[str, Any]
+        self, index: int, eager: EagerStep, errors: Mapping[str, Error], before: ModuleState
     ) -> None:
         result = self.result
         quick = all(
@@ -356,28 +357,16 @@ def _same(left: Any, right: Any) -> bool:
     return left.shape == right.shape and numpy.array_equal(left, right, equal_nan=True)
 
 
-def _buffers(oracle: Oracle) -> dict[str, Any]:
-    return {name: tensor.detach().clone() for name, tensor in oracle.module.named_buffers()}
-
-
 class _restored:
-    """Inside, the oracle's buffers hold earlier values; after, what they held on entry."""
+    """Inside, the oracle's module has an earlier state; after, the one it had on entry."""
 
-    def __init__(self, oracle: Oracle, values: Mapping[str, Any]) -> None:
+    def __init__(self, oracle: Oracle, state: ModuleState) -> None:
         self.oracle = oracle
-        self.values = values
-        self.kept: dict[str, Any] = {}
+        self.state = state
 
     def __enter__(self) -> None:
-        self.kept = _buffers(self.oracle)
-        self._write(self.values)
+        self.kept = ModuleState(self.oracle.module)
+        self.state.put()
 
     def __exit__(self, *_: object) -> None:
-        self._write(self.kept)
-
-    def _write(self, values: Mapping[str, Any]) -> None:
-        import torch
-
-        with torch.no_grad():
-            for name, tensor in self.oracle.module.named_buffers():
-                tensor.copy_(values[name])
+        self.kept.put()

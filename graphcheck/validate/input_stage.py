@@ -123,7 +123,7 @@ class _Inputs:
             batches=(batch,),
         )
         try:
-            oracle.step(0, keep_buffers=True)
+            oracle.step(0, keep_state=True)
         except (RuntimeError, ValueError, GraphcheckError) as error:
             line = str(error).splitlines()[0]
             self.notes.append(f"a batch of {size}: NOT CHECKED, eager PyTorch refuses it: {line}")

@@ -189,7 +189,9 @@ def noise_mode(sign: int, seed: int, amplitude: float = AMPLITUDE) -> Any:
             noise = torch.randn(result.shape, generator=self.generator, dtype=torch.float32).to(
                 result.dtype
             )
-            result.add_(size.mul_(noise).mul_(sign * amplitude * unit(result.dtype)))
+            change = size.mul_(noise).mul_(sign * amplitude * unit(result.dtype))
+            # The -inf of an attention mask has no rounding error, and would become NaN.
+            result.add_(change.nan_to_num_(0.0, 0.0, 0.0))
 
     return RoundingNoise()
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from graphcheck.errors import ModelError, UsageError
 from graphcheck.graph.gradient_hooks import copied_with_hooks
+from graphcheck.graph.module_state import ModuleState
 from graphcheck.runtime.types import OptimizerSettings
 from graphcheck.spill import park_
 from graphcheck.validate.measure import largest
@@ -111,7 +112,6 @@ class Oracle:
         self.trainable = tuple(
             name for name, tensor in self.parameters.items() if tensor.requires_grad
         )
-        self._buffers = dict(self.module.named_buffers())
         self.rest()
         self.around: Callable[[int], AbstractContextManager[Any]] = lambda index: nullcontext()
         """The context of forward and backward of a step: a replay of random draws, or nothing."""
@@ -141,15 +141,16 @@ class Oracle:
         *,
         update: bool = False,
         mode: AbstractContextManager[Any] | None = None,
-        keep_buffers: bool = False,
+        keep_state: bool = False,
         seed: int | None = None,
     ) -> EagerStep:
         """Forward and backward on batch `index`; `update` moves the weights as the runtime does.
 
-        `mode` is entered around both. Buffers that forward writes move on, unless `keep_buffers`.
+        `mode` is entered around both. What forward changes (buffers, attributes, generators) moves
+        on, unless `keep_state`.
         What the model draws follows from `seed`, by default from the index alone.
         """
-        loss = self._pass(index, mode, keep_buffers, seed)
+        loss = self._pass(index, mode, keep_state, seed)
         result = EagerStep(
             loss=loss,
             gradients={
@@ -166,16 +167,13 @@ class Oracle:
         self,
         index: int,
         mode: AbstractContextManager[Any] | None,
-        keep_buffers: bool,
+        keep_state: bool,
         seed: int | None = None,
     ) -> float:
         """Forward and backward, which leaves the gradients at the parameters; gives the loss."""
-        import torch
 
         args, kwargs = self.batches[index % len(self.batches)]
-        saved = (
-            {name: tensor.clone() for name, tensor in self._buffers.items()} if keep_buffers else {}
-        )
+        saved = ModuleState(self.module) if keep_state else None
         for parameter in self.parameters.values():
             parameter.grad = None
         # The user's inputs must stay as they are, even if forward writes into them.
@@ -190,9 +188,8 @@ class Oracle:
             output = self.module(*args, **kwargs)
             loss = _first(output)
             loss.backward()
-        with torch.no_grad():
-            for name, tensor in saved.items():
-                self._buffers[name].copy_(tensor)
+        if saved is not None:
+            saved.put()
         return float(loss.detach().double())
 
     def maker_of_nan(self, index: int) -> str:
@@ -209,16 +206,12 @@ class Oracle:
         return ""
 
     def forward(self, index: int, mode: AbstractContextManager[Any]) -> None:
-        """Forward alone on batch `index`, under `mode`: buffers and gradients stay as they are."""
-        import torch
-
+        """Forward alone on batch `index`, under `mode`: state and gradients stay as they are."""
         args, kwargs = self.batches[index % len(self.batches)]
-        saved = {name: tensor.clone() for name, tensor in self._buffers.items()}
+        saved = ModuleState(self.module)
         with mode:
             self.module(*_cloned(args), **_cloned(kwargs))
-        with torch.no_grad():
-            for name, tensor in saved.items():
-                self._buffers[name].copy_(tensor)
+        saved.put()
 
     def _update(self) -> None:
         if self._updating is None:
@@ -270,7 +263,7 @@ class Oracle:
     ) -> Tolerances:
         """How far one perturbed pass is from the reference."""
         try:
-            loss = abs(self._pass(index, mode, keep_buffers=True) - reference.loss)
+            loss = abs(self._pass(index, mode, keep_state=True) - reference.loss)
         except NotImplementedError as error:
             found = re.search(r"HigherOrderOperator (\w+)", str(error))
             if found is None:
@@ -285,10 +278,17 @@ class Oracle:
             loss if loss < float("inf") else 0.0,
             {
                 # One at a time: a large model has no room for all of them twice.
-                name: largest(_array(self.parameters[name].grad).astype("float64") - gradient)
+                name: _moved(self.parameters[name].grad, gradient)
                 for name, gradient in reference.gradients.items()
             },
         )
+
+
+def _moved(gradient: Any, reference: Any) -> float:
+    """How far a gradient is from the reference; None is zero."""
+    if gradient is None:
+        return largest(reference)
+    return largest(_array(gradient).astype("float64") - reference)
 
 
 def _precision(dtype: Any) -> float:

@@ -175,9 +175,7 @@ def compare_statistics(
         scatter = _Scatter(draws // 2)
         losses = []
         for draw in range(draws):
-            sample = oracle.step(
-                index, keep_buffers=draw < draws - 1, seed=1_000_003 * index + draw
-            )
+            sample = oracle.step(index, keep_state=draw < draws - 1, seed=1_000_003 * index + draw)
             losses.append(sample.loss)
             scatter.add(sample.doubles())
         result.eager_losses.append(math.fsum(losses) / len(losses))
@@ -304,7 +302,7 @@ def _rounding(oracle: Oracle, index: int, scatter: _Scatter) -> dict[tuple[str, 
     """
 
     def statistics(mode: AbstractContextManager[Any] | None) -> dict[tuple[str, str], float]:
-        step = oracle.step(index, mode=mode, keep_buffers=True, seed=1_000_003 * index)
+        step = oracle.step(index, mode=mode, keep_state=True, seed=1_000_003 * index)
         values = {(LOSS, "value"): step.loss}
         for name, gradient in step.doubles().items():
             for which, value in scatter.measure(name, gradient).items():

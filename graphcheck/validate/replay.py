@@ -139,7 +139,7 @@ def replay_mode(draws: Sequence[Draw], shares: _Shares | None = None) -> Any:
             if torch.Tag.nondeterministic_seeded not in func.tags:
                 return func(*args, **kwargs)
             name = func._schema.name.partition("::")[2].removesuffix("_")
-            if name == "native_dropout" and len(args) > 2 and args[2] is False:
+            if not _draws(func, args, kwargs):
                 return func(*args, **kwargs)
             if not self.left:
                 raise ReplayError("eager draws more often than the program")
@@ -176,6 +176,18 @@ def replay_mode(draws: Sequence[Draw], shares: _Shares | None = None) -> Any:
                 raise ReplayError(why) from None
 
     return Replay()
+
+
+def _draws(func: Any, args: Any, kwargs: Mapping[str, Any]) -> bool:
+    """Whether this call draws: not attention without dropout, nor dropout in evaluation."""
+    given = dict(kwargs)
+    for argument, value in zip(func._schema.arguments, args, strict=False):
+        given[argument.name] = value
+    probability = given.get("dropout_p", given.get("p") if "dropout" in func.__name__ else None)
+    switch = next((given[name] for name in ("train", "training") if name in given), None)
+    if "attention" in func.__name__:
+        return bool(probability)
+    return switch is not False
 
 
 def _kind(op: str) -> str:

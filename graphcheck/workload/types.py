@@ -36,3 +36,14 @@ class Workload:
     exported: Any = None
     joint: bool = False
     example_loss: float | None = None
+
+    def copied_inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The example inputs, positional and by name, as copies: forward may write into them."""
+        import torch
+        from torch.utils._pytree import tree_map_only
+
+        def copied(tensor: Any) -> Any:
+            return tensor.detach().clone()
+
+        args, kwargs = tree_map_only(torch.Tensor, copied, (self.inputs, dict(self.kwargs)))
+        return args, kwargs

@@ -133,9 +133,9 @@ def test_an_assignment_that_no_export_keeps_is_refused(monkeypatch: pytest.Monke
     with pytest.raises(ModelError) as caught:
         exported_program(workload(Centred))
     assert (caught.value.message, caught.value.hint, caught.value.code) == (
-        "strict export drops what forward assigns to the buffer mean, and non-strict export "
-        "fails: non-strict export does not know this",
-        "Write it in place, which strict export keeps: self.mean.copy_(...).",
+        "strict export drops what forward assigns to the buffer mean, and export with the "
+        "assignment fails: RuntimeError: non-strict export does not know this and more",
+        "Write it in place, which is kept: self.mean.copy_(...).",
         "GC003",
     )
 

@@ -40,7 +40,7 @@ def test_the_workload_is_not_changed():
     oracle.step(0, update=True)
     assert all((workload.module.state_dict()[n] == t).all() for n, t in before.items())
     assert float(oracle.module.seen) == 1.0
-    oracle.step(1, keep_buffers=True)
+    oracle.step(1, keep_state=True)
     assert float(oracle.module.seen) == 1.0
 
 

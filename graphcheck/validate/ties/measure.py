@@ -98,11 +98,11 @@ def _in_dtype(workload: Workload, dtype: str) -> tuple[list[PoolTies], RuleEffec
     oracle = Oracle(cast, learning_rate=0.0)
     seen = _Seen()
     with _named(oracle.module, cast.prefix) as current:
-        first = oracle.step(0, mode=_watch(seen, current), keep_buffers=True)
+        first = oracle.step(0, mode=_watch(seen, current), keep_state=True)
     if not seen.pools:
         return [], RuleEffect(dtype, why_not="the model has no max pool")
-    index = oracle.step(0, mode=rule_mode(split=False), keep_buffers=True)
-    equal = oracle.step(0, mode=rule_mode(split=True), keep_buffers=True)
+    index = oracle.step(0, mode=rule_mode(split=False), keep_state=True)
+    equal = oracle.step(0, mode=rule_mode(split=True), keep_state=True)
     weights = {tensor.data_ptr(): name for name, tensor in oracle.parameters.items()}
     found = [_measured(pool, dtype, first, weights, cast.prefix) for pool in seen.pools]
     return found, _effect(dtype, index, equal, cast.prefix)
