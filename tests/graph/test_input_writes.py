@@ -1,4 +1,4 @@
-"""A model that writes into its input: the loss stays output 0, and the training is that of eager."""
+"""A model that writes into its input: the loss stays output 0, and it trains as in eager."""
 
 from __future__ import annotations
 

@@ -148,3 +148,117 @@ def test_flags_are_left_alone():
         loss.backward()
     assert x.grad is not None
     assert float(loss) != float(torch.nn.functional.multilabel_margin_loss(x, y))
+
+
+def _masked(blocked):
+    """A softmax over scores of which some are -inf, as an attention mask makes them."""
+    import torch
+
+    from graphcheck.workload.types import Workload
+
+    class Masked(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.score, self.value = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6)
+
+        def forward(self, x):
+            mask = torch.zeros(6, 6).masked_fill(torch.ones(6, 6).triu(1).bool(), blocked)
+            weights = (self.score(x) @ x.transpose(-1, -2) * 3 + mask).softmax(-1)
+            return (weights @ self.value(x)).square().mean()
+
+    return Workload(Masked(), (torch.randn(4, 6, 6),))
+
+
+def test_a_mask_of_minus_infinity_has_the_tolerance_of_a_large_number():
+    from graphcheck.validate.oracle import Oracle
+
+    found = []
+    for blocked in (float("-inf"), -1e4):
+        oracle = Oracle(_masked(blocked), learning_rate=0.05)
+        step = oracle.step(0)
+        found.append(oracle.tolerances(0, step))
+    masked, large = found
+    assert masked.loss > 1.5 * 8 * 2.0**-24 * step.loss
+    for name in ("score.weight", "value.weight"):
+        assert 0.2 < masked.gradients[name] / large.gradients[name] < 5.0
+
+
+@pytest.mark.parametrize("kind", ["assigned", "attribute", "numpy", "python", "torch"])
+def test_state_that_moves_is_no_rounding(kind):
+    """What forward changes from step to step is not taken for what rounding can do."""
+    import random
+
+    import numpy
+    import torch
+
+    from graphcheck.validate.oracle import Oracle
+    from graphcheck.workload.types import Workload
+
+    class Moving(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = torch.nn.Linear(6, 4)
+            self.register_buffer("mean", torch.zeros(4))
+            self.prev = None
+            self.numpy, self.python = numpy.random.default_rng(0), random.Random(0)
+            self.torch = torch.Generator().manual_seed(0)
+
+        def forward(self, x):
+            h = self.layer(x)
+            if kind == "assigned":
+                self.mean = 0.5 * self.mean + h.detach().mean(0)
+                return (h - self.mean).square().mean()
+            if kind == "attribute":
+                prev = 0 if self.prev is None else self.prev
+                self.prev = prev + h.detach()
+                return (h + prev).square().mean()
+            if kind == "torch":
+                return (h * torch.rand((), generator=self.torch)).square().mean()
+            factor = self.numpy.uniform(0.5, 1.5) if kind == "numpy" else self.python.random()
+            return (h * float(factor)).square().mean()
+
+    oracle = Oracle(Workload(Moving(), (torch.randn(3, 6),)), learning_rate=0.05)
+    from graphcheck.graph.module_state import ModuleState
+
+    losses = []
+    for index in range(3):
+        before = ModuleState(oracle.module)
+        step = oracle.step(index)
+        losses.append(step.loss)
+        after = ModuleState(oracle.module)
+        before.put()
+        tolerances = oracle.tolerances(index, step)
+        after.put()
+        assert tolerances.loss <= 1e-5 * step.loss
+        largest = max(abs(gradient).max() for gradient in step.gradients.values())
+        assert all(t <= 1e-5 * largest for t in tolerances.gradients.values())
+    assert len(set(losses)) == 3
+
+
+def test_a_gradient_that_a_perturbed_pass_does_not_have_counts_as_zero():
+    import torch
+
+    from graphcheck.validate.oracle import Oracle
+    from graphcheck.workload.types import Workload
+
+    class Skipping(torch.nn.Module):
+        """Leaves a layer out in every pass but the first, which nothing can put back."""
+
+        passes = []  # noqa: RUF012
+
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+
+        def forward(self, x):
+            self.passes.append(1)
+            h = self.first(x)
+            return (self.second(h) if len(self.passes) == 1 else h).square().mean()
+
+    oracle = Oracle(Workload(Skipping(), (torch.randn(2, 3),)), learning_rate=0.05)
+    step = oracle.step(0)
+    tolerances = oracle.tolerances(0, step)
+    size = float(abs(step.gradients["second.weight"]).max())
+    assert tolerances.gradients["second.weight"] >= size
