@@ -65,7 +65,7 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
 
         stops, untried = try_lowering(workload, opset, graph)
         found, not_checked = (*found, *stops), (*not_checked, *untried)
-    kept, suppressed, unused = _silence(found, workload, options)
+    kept, suppressed, unused = _silence(_not_to_freeze(found), workload, options)
     return Report(
         target=options.target,
         findings=deduplicate(kept),
@@ -83,6 +83,14 @@ def check_workload(workload: Workload, options: CheckOptions) -> Report:
         parameters=len(graph.parameters),
         next_command=_next_command(options.target, kept, joint=workload.joint),
     )
+
+
+def _not_to_freeze(found: Iterable[Finding]) -> tuple[Finding, ...]:
+    """The findings; what forward may use in another step is not offered to be frozen."""
+    listed = tuple(found)
+    if all(finding.code != "GC016" for finding in listed):
+        return listed
+    return tuple(replace(f, mends=()) if f.code == "GC503" else f for f in listed)
 
 
 def _averaged(workload: Workload, options: CheckOptions) -> JointGraph | None:

@@ -73,7 +73,10 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     choice = Choice(
         options.rewrite, options.no_rewrite, options.prefer == "patch", opset.all_kernels
     )
-    workload, rewritten, layouts = prepare(workload, opset, choice)
+    try:
+        workload, rewritten, layouts = prepare(workload, opset, choice)
+    except ModelError as error:
+        raise _explained(error, problems) from error
     prediction = Prediction.of(workload) if options.with_inference else None
     inference = inference_method(prediction, opset, choice) if prediction else None
     draws: tuple[RandomInput, ...] = ()
@@ -165,6 +168,14 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
             },
         )
     return write_export(output, lowered, card, workload, options, verdict)
+
+
+def _explained(error: ModelError, problems: Sequence[ModelError]) -> ModelError:
+    """A parameter without gradient by the cause of it: a branch that tracing has frozen."""
+    frozen = next((p for p in problems if p.code == "GC016"), None)
+    if error.code != "GC503" or frozen is None:
+        return error
+    return ModelError(f"{error.message}. {frozen.message}", frozen.hint, frozen.code)
 
 
 def _after(verdict: Verdict, problems: Sequence[ModelError] = ()) -> str:

@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 
 from graphcheck.errors import ModelError, UsageError
-from graphcheck.graph.precheck import lost_in_export
 from graphcheck.options import ValidateOptions
 from graphcheck.runtime.lower import Instruction, Lowered, lower
 from graphcheck.runtime.types import EVERY_STEP, Trace, TrainRequest
@@ -27,6 +26,7 @@ from graphcheck.validate.figures import installed_versions, overhead
 from graphcheck.validate.half_eps import half_eps
 from graphcheck.validate.input_stage import with_inputs
 from graphcheck.validate.ladder import Ladder
+from graphcheck.validate.left_out import left_out
 from graphcheck.validate.optimizer import settings_of, told_optimizer
 from graphcheck.validate.oracle import Oracle
 from graphcheck.validate.random_ops import (
@@ -234,7 +234,7 @@ class _Run:
             return answer if shadowed is None else with_shadow(answer, shadowed)
         self.notes += comparison.notes
         self.overhead = overhead(trace, seconds, compared)
-        lost_there = partial(lost_in_export, self.workload)
+        lost_there = partial(left_out, self.workload, lowered)
         verdict, reason = told_verdict(
             comparison, trace, places, stale, self.options.steps, shadowed, lost_there
         )
