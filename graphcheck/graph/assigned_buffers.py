@@ -12,13 +12,14 @@ export, it drops the assignment without a word. What is written in place is kept
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import inspect
 from collections.abc import Container, Iterator
 from typing import Any
 
+from graphcheck.graph.module_state import ModuleState
 from graphcheck.workload.grad_mode import without_gradients
+from graphcheck.workload.probe import isolated_copy
 from graphcheck.workload.seeding import seeded
 from graphcheck.workload.types import Workload
 
@@ -84,25 +85,28 @@ def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
     if all(name in written for name, _ in workload.module.named_buffers()):
         return ()
     args, kwargs = workload.copied_inputs()
+    # It shares the weights, of which a large model has no room for a copy.
+    module = isolated_copy(workload.module)
+    state = ModuleState(module)
+    before = {name: (tensor, tensor.clone()) for name, tensor in module.named_buffers()}
     try:
-        module = copy.deepcopy(workload.module)
-        before = {name: (tensor, tensor.clone()) for name, tensor in module.named_buffers()}
         with seeded(0):
             without_gradients(lambda: module(*args, **kwargs))
+        return tuple(
+            name
+            for name, tensor in module.named_buffers()
+            if name not in written and _moved(tensor, *before.get(name, (None, None)))
+        )
     except Exception:
         return ()  # what forward raises is told where the model is checked
-    return tuple(
-        name
-        for name, tensor in module.named_buffers()
-        if name not in written
-        and (name not in before or tensor is not before[name][0] or _other(tensor, before[name][1]))
-    )
+    finally:
+        state.put()
 
 
-def _other(tensor: Any, before: Any) -> bool:
+def _moved(tensor: Any, old: Any, before: Any) -> bool:
     import torch
 
-    if tensor.shape != before.shape or tensor.dtype != before.dtype:
+    if tensor is not old or tensor.shape != before.shape or tensor.dtype != before.dtype:
         return True
     return not torch.equal(tensor, before)
 
