@@ -33,6 +33,7 @@ __all__ = [
     "writes_in_place",
 ]
 
+_STATISTICS = ("running_mean", "running_var")
 _WRITE = "copy__default"
 """How export (torch 2.14) names its write of an assigned buffer."""
 
@@ -51,7 +52,7 @@ def keep_saved_values(exported: Any) -> bool:
     import torch
 
     graph = exported.graph_module.graph
-    writes = list(_writes(exported))
+    writes = list(_added_writes(exported))
     first = next((node for node in graph.nodes if node.op not in ("placeholder", "get_attr")), None)
     for write in writes:
         buffer, value = write.args
@@ -80,7 +81,7 @@ def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
     written = {*exported.graph_signature.buffers_to_mutate.values()} | {
         target
         for name, target in exported.graph_signature.inputs_to_buffers.items()
-        if any(writes_in_place(user) and user.args[0] is nodes[name] for user in nodes[name].users)
+        if any(_writes(user, nodes[name]) for user in nodes[name].users)
     }
     if all(name in written for name, _ in workload.module.named_buffers()):
         return ()
@@ -101,6 +102,21 @@ def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
         return ()  # what forward raises is told where the model is checked
     finally:
         state.put()
+
+
+def _writes(node: Any, buffer: Any) -> bool:
+    """Whether an exported node writes this buffer: batch norms do, without saying so."""
+    import torch
+
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return False
+    schema = node.target._schema.arguments
+    given = {**{a.name: v for a, v in zip(schema, node.args, strict=False)}, **node.kwargs}
+    return any(
+        given.get(argument.name) is buffer
+        and (argument.name in _STATISTICS or (argument.alias_info and argument.alias_info.is_write))
+        for argument in schema
+    )
 
 
 def _moved(tensor: Any, old: Any, before: Any) -> bool:
@@ -185,7 +201,7 @@ def overwrites(node: Any) -> bool:
     )
 
 
-def _writes(exported: Any) -> Iterator[Any]:
+def _added_writes(exported: Any) -> Iterator[Any]:
     """The writes that export has added at the end of the graph, the last one first.
 
     A `copy_` in the user's own words is named `copy_`, not after the overload; that one is refused

@@ -104,6 +104,16 @@ def test_export_drops_what_an_inner_module_assigns() -> None:
     assert torch.equal(subject.module.inner.mean, torch.zeros(4))
 
 
+@pytest.mark.parametrize(
+    "norm",
+    [nn.BatchNorm1d(4), nn.BatchNorm1d(4).eval(), nn.InstanceNorm1d(6, track_running_stats=True)],
+)
+def test_batch_norms_write_their_statistics_themselves(norm: nn.Module) -> None:
+    module = nn.Sequential(nn.Linear(4, 4), norm)
+    subject = Workload(module, (X[None] if isinstance(norm, nn.InstanceNorm1d) else X,))
+    assert dropped_assignments(export(subject, strict=False), subject) == ()
+
+
 def test_a_forward_of_the_instance_comes_back() -> None:
     module = Around(Norm)
     own = module.forward
