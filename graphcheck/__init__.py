@@ -59,6 +59,11 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def __dir__() -> list[str]:
+    """The public names, imported or not, and those that every module has."""
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+
+
 class _Called(ModuleType):
     """A package that is called like the public function of the same name."""
 

@@ -7,14 +7,13 @@ crashes or eats the memory becomes an answer.
 
 from __future__ import annotations
 
-import itertools
 import os
-import shlex
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from graphcheck.arguments import checked_module, checked_options, names_of, path_of
 from graphcheck.errors import ModelError
 from graphcheck.options import CheckOptions, ValidateOptions
 from graphcheck.process import WorkerFailure, run_worker
@@ -60,34 +59,14 @@ def check(
     Raises ModelError when the inputs do not fit; what cannot be exported is in the report.
     """
     from graphcheck.pipeline import check_workload
+    from graphcheck.report.in_python import in_python
     from graphcheck.workload.load import from_module
 
+    if options is not None:
+        options = checked_options(options, CheckOptions, "check")
     workload = from_module(module, inputs, loss=loss, targets=targets)
     report = check_workload(workload, options or CheckOptions(target=workload.target))
-    return replace(report, next_command=_in_python(report.next_command))
-
-
-def _in_python(command: str) -> str:
-    """What to call on a live module in place of a command, which could not name it."""
-    verb, target, *options = shlex.split(command.removeprefix("graphcheck ")) or ("", "")
-    if verb == "validate":
-        return "graphcheck.validate(module, inputs)"
-    if verb != "export":
-        return command
-    given: dict[str, tuple[str, ...]] = dict.fromkeys(("-o", "--freeze", "--swap", "--rewrite"), ())
-    for option, value in itertools.pairwise(options):
-        if option in given:
-            given[option] = (*given[option], value)
-    named = {
-        "freeze": given["--freeze"],
-        "swaps": given["--swap"],
-        "rewrite": given["--rewrite"],
-    }
-    more = "".join(f", {name}={values!r}" for name, values in named.items() if values)
-    if more:
-        # Of graphcheck.export.types.
-        more = f", options=ExportOptions({target!r}{more})"
-    return f"graphcheck.export(module, inputs, {given['-o'][0]!r}{more})"
+    return replace(report, next_command=in_python(report.next_command, loss, targets))
 
 
 def validate(
@@ -102,11 +81,16 @@ def validate(
 
     Arguments as for `check`. The module's own weights are not changed.
     """
+    from graphcheck.report.following import verdict_next_command
+    from graphcheck.report.in_python import in_python
     from graphcheck.validate.run import validate_workload
     from graphcheck.workload.load import from_module
 
+    if options is not None:
+        options = checked_options(options, ValidateOptions, "validate")
     workload = from_module(module, inputs, loss=loss, targets=targets)
-    return validate_workload(workload, options or ValidateOptions(target=workload.target))
+    verdict = validate_workload(workload, options or ValidateOptions(target=workload.target))
+    return replace(verdict, next_command=in_python(verdict_next_command(verdict), loss, targets))
 
 
 def export(
@@ -129,9 +113,13 @@ def export(
     from graphcheck.graph.gradient_hooks import copied_with_hooks
     from graphcheck.workload.load import from_module
 
-    workload = from_module(copied_with_hooks(module), inputs, loss=loss, targets=targets)
+    place = path_of(output, "output", "net.pte")
+    if options is not None:
+        options = checked_options(options, ExportOptions, "export")
+    twin = copied_with_hooks(checked_module(module))
+    workload = from_module(twin, inputs, loss=loss, targets=targets)
     wanted = options or ExportOptions(target=workload.target)
-    return export_workload(workload, replace(wanted, output=os.fspath(output)))
+    return export_workload(workload, replace(wanted, output=place))
 
 
 def check_target(options: CheckOptions, on_progress: Progress | None = None) -> Report:
@@ -270,9 +258,9 @@ def is_program(target: str) -> bool:
 
 
 def fix(
-    target: str,
+    target: str | os.PathLike[str],
     *,
-    swaps: tuple[str, ...] | list[str] = (),
+    swaps: str | tuple[str, ...] | list[str] = (),
     unsafe: bool = False,
     diff: bool = False,
     options: FixOptions | None = None,
@@ -285,8 +273,13 @@ def fix(
     """
     from graphcheck.fixing.types import FixOptions
 
-    wanted = options or FixOptions(target=target)
-    return fix_target(replace(wanted, target=target, swaps=tuple(swaps), unsafe=unsafe, diff=diff))
+    file = path_of(target, "target", "model.py")
+    picks = names_of(swaps, "swaps", "batch-norm-as-group-norm")
+    if options is not None:
+        options = checked_options(options, FixOptions, "fix")
+    wanted = options or FixOptions(target=file)
+    wanted = replace(wanted, target=file, swaps=picks, unsafe=unsafe, diff=diff)
+    return fix_target(checked_options(wanted, FixOptions, "fix"))
 
 
 def fix_target(options: FixOptions, on_progress: Progress | None = None) -> FixResult:

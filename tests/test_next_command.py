@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+import torch
 
+import graphcheck
+from graphcheck.options import ValidateOptions
 from graphcheck.pipeline import _next_command
+from graphcheck.report.following import verdict_next_command
+from graphcheck.report.in_python import in_python
 from graphcheck.rules.types import Finding, Mend, Severity
 
 
@@ -89,9 +94,63 @@ def test_next_command(findings, command):
     ],
 )
 def test_a_live_module_is_told_what_to_call(command, call):
-    from graphcheck.api import _in_python
+    assert in_python(command) == call
 
-    assert _in_python(command) == call
+
+def test_a_live_module_is_told_the_loss_and_the_targets_that_were_given():
+    named = in_python("graphcheck validate Net", "cross_entropy", torch.zeros(1))
+    assert named == ("graphcheck.validate(module, inputs, loss='cross_entropy', targets=targets)")
+    assert in_python("graphcheck validate Net", loss=torch.nn.MSELoss()) == (
+        "graphcheck.validate(module, inputs, loss=loss)"
+    )
+    assert in_python("graphcheck export Net -o Net.pte --swap other", "mse", 1) == (
+        "graphcheck.export(module, inputs, 'Net.pte', loss='mse', targets=targets, "
+        "options=ExportOptions('Net', swaps=('other',)))"
+    )
+    assert in_python("graphcheck rule GC103", "mse", 1) == "graphcheck rule GC103"
+
+
+@pytest.mark.parametrize(
+    ("command", "call"),
+    [
+        ("graphcheck check Net", "graphcheck.check(module, inputs, loss='mse', targets=targets)"),
+        (
+            "graphcheck validate Net --shadow",
+            "graphcheck.validate(module, inputs, loss='mse', targets=targets, "
+            "options=ValidateOptions('Net', shadow=True))",
+        ),
+        (
+            "graphcheck validate Net --timeout 1200 --steps 20",
+            "graphcheck.validate(module, inputs, loss='mse', targets=targets, "
+            "options=ValidateOptions('Net', timeout=1200, steps=20))",
+        ),
+        (
+            "graphcheck validate Net --data FILE.npz",
+            "graphcheck.validate(module, other_inputs, loss='mse', targets=other_targets)",
+        ),
+    ],
+)
+def test_the_options_of_a_command_become_those_of_the_call(command, call):
+    assert in_python(command, "mse", 1) == call
+
+
+def test_a_report_and_a_verdict_of_a_live_module_carry_loss_and_targets():
+    module, inputs, targets = torch.nn.Linear(3, 2), torch.ones(4, 3), torch.tensor([0, 1, 1, 0])
+    report = graphcheck.check(module, inputs, loss="cross_entropy", targets=targets)
+    told = "graphcheck.validate(module, inputs, loss='cross_entropy', targets=targets)"
+    assert report.next_command == told
+    assert str(report).endswith(f"Next: {told}")
+
+    rate = ValidateOptions("Linear", steps=8, learning_rate=1e30)
+    loss = torch.nn.MSELoss()
+    verdict = graphcheck.validate(module, inputs, loss=loss, targets=torch.ones(4, 2), options=rate)
+    assert verdict.verdict == "not run"
+    told = (
+        "graphcheck.validate(module, inputs, loss=loss, targets=targets, "
+        "options=ValidateOptions('Linear', learning_rate=1e+29))"
+    )
+    assert verdict.next_command == told
+    assert verdict_next_command(verdict, "--again") == told
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from graphcheck.counted import counted
 from graphcheck.errors import DeviceError, ModelError
 from graphcheck.export.card import first_card, write_export
 from graphcheck.export.draws import with_draws_as_inputs
@@ -29,7 +30,7 @@ from graphcheck.opset.types import Opset
 from graphcheck.report.following import asked_rewrites
 from graphcheck.rewrite.buffers import initial_state_passes
 from graphcheck.rewrite.metadata import correct
-from graphcheck.rewrite.plan import Choice, check_names
+from graphcheck.rewrite.plan import Choice, check_choice, forbidden
 from graphcheck.rules.dedupe import deduplicate
 from graphcheck.rules.types import Finding, Severity
 from graphcheck.runtime.lower import Lowered, lower
@@ -44,8 +45,7 @@ __all__ = ["export_workload"]
 _CORRECTED = ("GC501",)
 _TOLD = ("GC504", "GC510")
 _STILL = (
-    "{steps} training steps did not change what predict gives: that it uses the trained weights is "
-    "NOT CHECKED"
+    "{steps} did not change what predict gives: that it uses the trained weights is NOT CHECKED"
 )
 _OWN_DRAWS = (
     "the program draws its own random numbers, so that the reference trace is that of one run and "
@@ -61,8 +61,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
     cannot be used, ModelError for a model that cannot be traced.
     """
     output = checked_output(options)
-    check_names("--rewrite", options.rewrite)
-    check_names("--no-rewrite", options.no_rewrite)
+    check_choice(options.rewrite, options.no_rewrite)
     opset = with_libraries(load(options.opset or "installed"), options.kernel_libraries)
     problems = precheck(workload)
     for problem in problems:
@@ -91,7 +90,7 @@ def export_workload(workload: Workload, options: ExportOptions) -> ExportResult:
         # Nothing of it reaches a parameter, so that what is a note there is wrong here.
         standing += [f for f in inference.findings if f.family in STANDING and not f.mitigated]
     if standing:
-        return _refused(options, standing)
+        return _refused(options, standing, choice)
     joint = rewritten.traced.joint
     lowered = lower(
         workload,
@@ -222,7 +221,7 @@ def _recorded(
             )
             card = replace(card, inference=proven)
             if proven.moved == 0.0:
-                still = _STILL.format(steps=proven.steps)
+                still = _STILL.format(steps=counted(proven.steps, "training step"))
                 card = replace(card, remarks=(*card.remarks, still))
     return card
 
@@ -253,16 +252,28 @@ def _patched(findings: Iterable[Finding]) -> tuple[str, ...]:
     )
 
 
-def _refused(options: ExportOptions, standing: Sequence[Finding]) -> ExportResult:
+def _refused(options: ExportOptions, standing: Sequence[Finding], choice: Choice) -> ExportResult:
     findings = deduplicate(standing)
-    subjects = ", ".join(dict.fromkeys(f.subject for f in findings))
+    held = [finding for finding in findings if forbidden((finding,), choice)]
+    bare = [finding for finding in findings if finding not in held]
+    against = " and ".join(f"--no-rewrite {entry}" for entry in forbidden(held, choice))
+    failures = [f"no rewrite covers {_subjects(bare)}"] if bare else []
+    if held:
+        verb = "forbid" if " and " in against else "forbids"
+        failures.append(f"{against} {verb} the rewrite of {_subjects(held)}")
     return ExportResult(
         options.target,
-        failure=f"no rewrite covers {subjects}",
-        hint="see the findings for the nearest alternatives",
+        failure="; ".join(failures),
+        hint="see the findings for the nearest alternatives"
+        if bare
+        else f"leave {against} out, or see the findings for other mends",
         failure_code=findings[0].code,
         findings=findings,
     )
+
+
+def _subjects(findings: Iterable[Finding]) -> str:
+    return ", ".join(dict.fromkeys(finding.subject for finding in findings))
 
 
 def _missing_kernels(program: Buffer, opset: Opset) -> tuple[str, ...]:

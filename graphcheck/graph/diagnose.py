@@ -15,6 +15,7 @@ from graphcheck.errors import ModelError
 from graphcheck.graph.assigned_buffers import overwrites, was_modified, writes_in_place
 from graphcheck.graph.examine import Examination, examine
 from graphcheck.graph.examined import at, problems_seen
+from graphcheck.graph.in_place import short_name, without_writing
 from graphcheck.graph.precheck import Problem, precheck
 from graphcheck.graph.provenance import Provenance
 from graphcheck.graph.trace import SideEffect
@@ -132,9 +133,11 @@ def _known_error(error: BaseException) -> Problem | None:
 def _all_problems(seen: Examination, workload: Workload) -> list[Problem]:
     """Fatal ones first; what `precheck` finds besides is rarely the reason of a failure."""
     before = precheck(workload)
+    known = any(problem.code == "GC009" for problem in before)
     return [
         *(problem for problem in before if problem.fatal),
-        *problems_seen(seen, workload),
+        # What forward raises on a value that is no tensor.
+        *(p for p in problems_seen(seen, workload) if not (known and p.code == "GC014")),
         *(problem for problem in before if not problem.fatal),
     ]
 
@@ -281,14 +284,16 @@ def _decode_joint(error: BaseException, workload: Workload, exported: Any) -> Pr
             "Use a changed copy of it, or detach the input.",
         )
     if was_modified(error):
-        frame = _frame_of_op(exported, overwrites) or _frame_of_op(exported, writes_in_place)
+        node, frame = _place_of_op(exported, overwrites)
+        if node is None:
+            node, frame = _place_of_op(exported, writes_in_place)
+        op = f" by {short_name(node)}" if node is not None else ""
         return Problem(
             "GC011",
-            "A tensor that the backward pass needs is written in place after it was used"
+            f"A tensor that the backward pass needs is written in place{op} after it was used"
             f"{at(frame)}.",
-            "Use a copy of it (`h * self.scale.clone()`), or assign the new value "
-            "(`self.scale = self.scale * 0.9`); the backward pass of eager PyTorch refuses it, "
-            "too.",
+            f"{without_writing(exported, node, frame)}; the backward pass of eager PyTorch refuses "
+            "it, too.",
             frame=frame,
         )
     return Problem(
@@ -344,6 +349,11 @@ def _own_words(error: BaseException) -> str:
 
 def _frame_of_op(exported: Any, wanted: Callable[[Any], bool]) -> Frame | None:
     """The user's line of the first such call of an operator in the exported program."""
+    return _place_of_op(exported, wanted)[1]
+
+
+def _place_of_op(exported: Any, wanted: Callable[[Any], bool]) -> tuple[Any | None, Frame | None]:
+    """The first such call of an operator that has a line of the user's, and that line."""
     import linecache
 
     # What stands under `torch.no_grad()` has a graph of its own.
@@ -360,5 +370,5 @@ def _frame_of_op(exported: Any, wanted: Callable[[Any], bool]) -> Frame | None:
             last = quoted[-1]
             line = int(last["line"])
             code = " ".join(linecache.getline(last["file"], line).split())
-            return Frame(shown_path(last["file"]), line, code, last["function"])
-    return None
+            return node, Frame(shown_path(last["file"]), line, code, last["function"])
+    return None, None

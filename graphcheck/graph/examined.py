@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from graphcheck.errors import ModelError
 from graphcheck.graph.examine import Cut, Examination, OutputFact
 from graphcheck.graph.precheck import Problem
+from graphcheck.workload.heads import shown_output
+from graphcheck.workload.probe import probe
 from graphcheck.workload.types import Workload
-from graphcheck.workload.user_code import Frame
+from graphcheck.workload.user_code import Frame, describe_exception
 
 __all__ = ["at", "problems_seen"]
 
@@ -22,7 +26,9 @@ def at(frame: Frame | None) -> str:
 def problems_seen(seen: Examination, workload: Workload) -> Iterator[Problem]:
     """Problems of a watched pass: what failed, what is written, what is wrong with the loss."""
     if seen.error is not None:
-        yield Problem(seen.error.code, seen.error.message, seen.error.hint)
+        yield _of_the_loss(seen.error, workload) or Problem(
+            seen.error.code, seen.error.message, seen.error.hint
+        )
     by_place: dict[tuple[str, Frame | None], list[str]] = {}
     for write in seen.writes:
         by_place.setdefault((write.op, write.frame), []).append(write.parameter)
@@ -39,6 +45,38 @@ def problems_seen(seen: Examination, workload: Workload) -> Iterator[Problem]:
         )
     if seen.error is None and (seen.outputs or not seen.writes):
         yield from _loss_problems(seen, workload)
+
+
+def _of_the_loss(error: ModelError, workload: Workload) -> Problem | None:
+    """The problem of a loss that does not take the output of forward, which is no tensor."""
+    import torch
+
+    predicts = getattr(workload.module, "predicts", None)
+    if predicts is None or not isinstance(error.__cause__, (TypeError, AttributeError)):
+        return None
+    model = workload.module.get_submodule(workload.prefix.rstrip("."))
+    try:
+        output = probe(model, workload.inputs[:predicts], workload.kwargs)
+    except ModelError:
+        return None
+    if isinstance(output, torch.Tensor):
+        return None
+    why = describe_exception(error.__cause__, 200).rstrip(".")
+    return Problem(
+        "GC014",
+        f"forward returns {shown_output(output)}, which the loss cannot take: {why}.",
+        f"Give a loss function of your own that takes {_taken(output)} and the targets: get_loss() "
+        "in the model file returns it, or pass it as loss=.",
+    )
+
+
+def _taken(output: Any) -> str:
+    kind = type(output).__name__
+    return f"the {kind}" + (
+        f" (`def loss(output, target)` with `output[{next(iter(output))!r}]`)"
+        if isinstance(output, Mapping) and output
+        else ""
+    )
 
 
 def _listed(names: list[str]) -> str:
@@ -68,7 +106,7 @@ def _loss_problems(seen: Examination, workload: Workload) -> Iterator[Problem]:
             f"The loss is {_output_name(index, output)}, but training differentiates output 0, "
             f"which is {first}{at(first.frame)}.",
             "Return the loss first and detach the others: `return loss, logits.detach()`; in a "
-            "dict, put the loss first.",
+            f"dict, put the loss first.{_other_loss(output)}",
             frame=first.frame,
         )
         return
@@ -90,6 +128,11 @@ def _loss_problems(seen: Examination, workload: Workload) -> Iterator[Problem]:
             f"differentiated.",
             "Detach every output but the loss: `return loss, logits.detach()`.",
         )
+
+
+def _other_loss(output: OutputFact) -> str:
+    named = output.path.startswith("['") and "loss" not in output.path
+    return f" If {output.path} is no loss, name one with --loss." if named else ""
 
 
 def _not_scalar(first: OutputFact) -> Problem:

@@ -9,15 +9,16 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from graphcheck.counted import counted
 from graphcheck.errors import ModelError
 from graphcheck.graph.custom_functions import lost_backward
 from graphcheck.graph.gradient_hooks import lost_hooks
 from graphcheck.graph.python_draws import frozen_draws
 from graphcheck.graph.python_state import frozen_state
 from graphcheck.graph.wrong_gradients import LOSS, WrongGradients
+from graphcheck.workload.odd_inputs import no_tensors
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import Frame, shown_path
-from graphcheck.workload.with_loss import argument_names
 
 __all__ = ["LOST", "Problem", "lost_in_export", "off_by", "precheck"]
 
@@ -162,37 +163,8 @@ def _custom_backward(workload: Workload) -> Iterator[Problem]:
 
 
 def _inputs_that_are_no_tensors(workload: Workload) -> Iterator[Problem]:
-    import torch
-    from torch.utils import _pytree
-
-    names = argument_names(workload.module, len(workload.inputs))
-    arguments = [*zip(names, workload.inputs, strict=True), *workload.kwargs.items()]
-    for name, value in arguments:
-        for path, leaf in _pytree.tree_flatten_with_path(value)[0]:
-            if isinstance(leaf, torch.Tensor):
-                continue
-            shown = f"{name}{_pytree.keystr(path)}"
-            kind = type(leaf).__name__
-            if kind == "ndarray":
-                hint = f"Pass torch.from_numpy({shown})."
-            elif leaf is None:
-                hint = f"Leave {name} out and let forward have a default for it."
-            elif isinstance(leaf, bool | int | float | str):
-                hint = (
-                    f"Store {name} in the model when it is built, or give it a default and leave "
-                    f"it out; a number that changes must be a tensor."
-                )
-            else:
-                hint = "Pass its tensors one by one."
-            what = "None" if leaf is None else f"of type {kind}{_value_of(leaf)}"
-            yield Problem("GC009", f"Input `{shown}` of forward is {what}, not a tensor.", hint)
-
-
-def _value_of(leaf: Any) -> str:
-    if not isinstance(leaf, bool | int | float | str):
-        return ""
-    text = repr(leaf)
-    return f" ({text if len(text) <= 40 else text[:37] + '...'})"
+    for message, hint in no_tensors(workload.module, workload.inputs, workload.kwargs):
+        yield Problem("GC009", message, hint)
 
 
 def _nothing_to_train(workload: Workload) -> Iterator[Problem]:
@@ -202,8 +174,8 @@ def _nothing_to_train(workload: Workload) -> Iterator[Problem]:
     if parameters:
         yield Problem(
             "GC007",
-            f"{workload.root_type} has nothing to train: none of its {len(parameters)} parameters "
-            f"has requires_grad=True.",
+            f"{workload.root_type} has nothing to train: none of its "
+            f"{counted(len(parameters), 'parameter')} has requires_grad=True.",
             "Unfreeze the parameters to train: module.requires_grad_(True).",
         )
     else:
@@ -309,7 +281,7 @@ def _hidden_problem(
     return Problem(
         "GC010",
         f"`{where}` is a plain {kind}{place}, so its parameters are not registered and will not be "
-        f"trained: {listed} ({trainable} values).",
+        f"trained: {listed} ({counted(trainable, 'value')}).",
         f"Use {better} (for bare parameters {better.replace('Module', 'Parameter')}).",
         fatal=False,
         module=where,

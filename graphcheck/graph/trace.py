@@ -13,6 +13,7 @@ learns which parameters get none, and lets the trace go on.
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -33,6 +34,7 @@ __all__ = [
     "trace_joint",
 ]
 
+_ASSIGNED = r"The tensor attributes? .* (?:was|were) assigned during export\."
 MARK = "graphcheck"
 """Key in `node.meta["custom"]` that holds the name of the exported node."""
 NEAR = "graphcheck_near"
@@ -69,7 +71,9 @@ def export(workload: Workload, *, strict: bool) -> Any:
     """`torch.export` of the workload; raises whatever torch raises."""
     import torch
 
-    with _every_frame_kept(), values_unread():
+    with _every_frame_kept(), values_unread(), warnings.catch_warnings():
+        # Where it makes training wrong, GC016 says so.
+        warnings.filterwarnings("ignore", _ASSIGNED, UserWarning)
         return torch.export.export(
             workload.module,
             workload.inputs,

@@ -54,6 +54,8 @@ def verdict_next_command(verdict: Verdict, again: str = "") -> str:
     """What to type after this verdict, "" after a match; `again` are the target's options."""
     if verdict.reproducer:
         return ""
+    if verdict.next_command:
+        return verdict.next_command
     return repeated(_following(verdict), verdict.target, again)
 
 

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from graphcheck.counted import counted
 from graphcheck.report.following import repeated
 from graphcheck.report.order import count_by_severity, ordered
 from graphcheck.report.types import Report
@@ -31,11 +32,6 @@ __all__ = [
     "verdict_summary",
     "versions_line",
 ]
-
-
-def counted(count: int, noun: str) -> str:
-    """`1 error`, `2 errors`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def some_of(names: Sequence[str], shown: int) -> str:

@@ -6,7 +6,7 @@ An op that the target runtime has, and has right, stays as it is.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ from graphcheck.rewrite.apply import Applied, apply, qualified_name
 from graphcheck.rewrite.interface import Rewrite, all_rewrites, rewrites_for
 from graphcheck.rules.types import Finding, Severity
 
-__all__ = ["Choice", "Plan", "check_names", "known_rewrite_names"]
+__all__ = ["Choice", "Plan", "check_choice", "check_names", "forbidden", "known_rewrite_names"]
 
 _MENDED = ("GC1", "GC2", "GC3", "GC402", "GC403")
 
@@ -155,12 +155,38 @@ def check_names(option: str, entries: Iterable[str]) -> None:
     for entry in entries:
         if not any(_names(rewrite, (entry,)) for rewrite in all_rewrites()):
             known = {name for pair in known_rewrite_names().items() for name in pair}
-            near = [name for name in sorted(known) if entry.removeprefix("aten.") in name]
+            bare = entry.removeprefix("aten.")
+            near = [name for name in sorted(known) if bare and bare in name]
             near = (near or difflib.get_close_matches(entry, sorted(known)))[:3]
             raise UsageError(
                 f"{option}: there is no rewrite for {entry}",
-                f"did you mean {', '.join(near)}?" if near else "a card tells what was rewritten",
+                f"did you mean {', '.join(near)}?"
+                if near
+                else f"rewrites are {', '.join(sorted(known_rewrite_names()))}; the op of one is "
+                "taken, too",
             )
+
+
+def check_choice(always: Sequence[str], never: Sequence[str]) -> None:
+    """Check `--rewrite` and `--no-rewrite`. Raises UsageError for a name that is unknown or that
+    stands in both."""
+    check_names("--rewrite", always)
+    check_names("--no-rewrite", never)
+    for entry in always:
+        wanted = [rewrite for rewrite in all_rewrites() if _names(rewrite, (entry,))]
+        against = next((n for n in never if all(_names(r, (n,)) for r in wanted)), None)
+        if against is not None:
+            raise UsageError(
+                f"--rewrite {entry} and --no-rewrite {against} contradict each other",
+                "leave one of the two out",
+            )
+
+
+def forbidden(findings: Iterable[Finding], choice: Choice) -> tuple[str, ...]:
+    """Entries of `--no-rewrite` that forbid a rewrite which these findings offer."""
+    offered = {m.name for f in findings for m in f.mends if m.kind == "rewrite"}
+    rewrites = [rewrite for rewrite in all_rewrites() if rewrite.name in offered]
+    return tuple(e for e in choice.never if any(_names(r, (e,)) for r in rewrites))
 
 
 def known_rewrite_names() -> Mapping[str, str]:

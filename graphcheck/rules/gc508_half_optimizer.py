@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from graphcheck.counted import counted
 from graphcheck.graph.types import JointGraph, Source
 from graphcheck.rules.interface import Context, Rule
 from graphcheck.rules.types import Finding, Mend, Severity
@@ -21,9 +22,11 @@ def check(graph: JointGraph, context: Context) -> Iterator[Finding]:
     if known and all(how in ("right", "fixed") for how, _ in known):
         return
     kinds = " and ".join(sorted({p.dtype for p in affected}))
+    one = len(affected) == 1
     message = (
-        f"{len(affected)} trainable parameters are {kinds}: the SGD of ExecuTorch's Python "
-        "bindings treats them as float32 and writes past their storage"
+        f"{counted(len(affected), 'trainable parameter')} {'is' if one else 'are'} {kinds}: the "
+        f"SGD of ExecuTorch's Python bindings treats {'it' if one else 'them'} as float32 and "
+        f"writes past {'its' if one else 'their'} storage"
     )
     if known and all(how in ("right", "fixed", "unknown") for how, _ in known):
         message = (

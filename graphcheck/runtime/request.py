@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from graphcheck.counted import counted
 from graphcheck.errors import UsageError
 from graphcheck.graph.pte import PteMethod, PteValue
 from graphcheck.options import MOST_NUMBER, MOST_SECONDS
@@ -47,8 +48,8 @@ def check_batches(
     for number, batch in enumerate(batches):
         if len(batch) != len(inputs):
             raise UsageError(
-                f"batch {number} has {len(batch)} arrays, "
-                f"method {method.name!r} takes {len(inputs)} tensors"
+                f"batch {number} has {counted(len(batch), 'array')}, "
+                f"method {method.name!r} takes {counted(len(inputs), 'tensor')}"
             )
         for position, array in zip(inputs, batch, strict=True):
             value = method.values[method.inputs[position]]

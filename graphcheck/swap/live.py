@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from graphcheck.arguments import checked_module, names_of
 from graphcheck.errors import UsageError
 from graphcheck.opset.swaps import SwapEntry, swap_catalogue
 from graphcheck.swap.interface import Pick, Unfit, all_swaps, parse_picks
@@ -41,6 +42,7 @@ class Change:
         return f"{name}{kind}: {self.swap} ({_CHANGES[self.exact]}): {self.what}"
 
 
+_GROUP_NORM = "batch-norm-as-group-norm"
 _CHANGES = {"exact": "exact", "numerics": "changes numerics", "function": "changes the function"}
 
 
@@ -69,21 +71,13 @@ def make_trainable(
     `swaps` are names as in `graphcheck fix --swap` (`batch-norm-as-group-norm=8`), in order of
     preference; without it every exact swap is made, and with `unsafe` the preferred one of those
     that change training, too. `only` are patterns of module paths (`layer4.*`). `groups` is the
-    number of groups of GroupNorm.
+    number of groups of GroupNorm, where batch-norm-as-group-norm is named or `unsafe` allows it.
 
     Weights are taken over; the names of parameters stay, but for those that a swap removes.
     Calls of functions in forward are out of reach: `graphcheck fix` edits them. Build the
     optimizer after the swap. Raises UsageError for a name or an argument that cannot be meant.
     """
-    from torch import nn
-
-    if not isinstance(module, nn.Module):
-        raise UsageError(
-            f"The model is of type {type(module).__name__}, not a torch.nn.Module.",
-            "Pass the module itself.",
-        )
-    if isinstance(swaps, str):
-        swaps = (swaps,)
+    checked_module(module)
     if swaps is None:
         picks = tuple(
             Pick(entry.name)
@@ -91,10 +85,10 @@ def make_trainable(
             if not entry.asked and (entry.exact or unsafe)
         )
     else:
-        picks = parse_picks(swaps)
+        picks = parse_picks(names_of(swaps, "swaps", _GROUP_NORM))
     if groups is not None:
         picks = _with_groups(picks, groups)
-    patterns = (only,) if isinstance(only, str) else tuple(only)
+    patterns = names_of(only, "only", "layer4.*")
     paths = [path for path, _ in module.named_modules()]
     for pattern in patterns:
         if not fnmatch.filter(paths, pattern):
@@ -117,10 +111,20 @@ def make_trainable(
 
 
 def _with_groups(picks: Iterable[Pick], groups: int) -> tuple[Pick, ...]:
-    name = "batch-norm-as-group-norm"
-    kept = [str(pick) for pick in picks if pick.name != name]
+    if isinstance(groups, bool) or not isinstance(groups, int):
+        raise UsageError(
+            f"groups is of type {type(groups).__name__}, not a whole number.",
+            f"Pass the number of groups, for instance swaps=[{_GROUP_NORM!r}], groups=8.",
+        )
+    if not any(pick.name == _GROUP_NORM for pick in picks):
+        raise UsageError(
+            f"groups={groups} belongs to the swap {_GROUP_NORM}, which is not asked for: it "
+            "changes the function, so that it is made only when it is named or with unsafe=True.",
+            f"Pass swaps=['{_GROUP_NORM}={groups}'], or leave groups out.",
+        )
+    kept = [str(pick) for pick in picks if str(pick) != _GROUP_NORM]
     # Who gives a number of groups prefers groups to what else would do.
-    return (*parse_picks([f"{name}={groups}", *kept]),)
+    return parse_picks([f"{_GROUP_NORM}={groups}", *kept])
 
 
 def torch_kind(module: Any) -> str:

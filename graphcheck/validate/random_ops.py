@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphcheck.counted import counted
 from graphcheck.runtime.lower import Instruction, Lowered
 from graphcheck.runtime.types import Trace
 from graphcheck.validate.compare import Comparison, shifted_names
@@ -72,14 +73,15 @@ def told_random(
     )
     more = f" and {len(instructions) - 3} more" if len(instructions) > 3 else ""
     head = f"the runtime draws its own random numbers ({names}{more}). Compared: "
+    trained = f"{head}loss and gradients of {counted(steps, 'step')}"
     if exact:
         return (
-            f"{head}loss and gradients of {steps} steps entry by entry, with the runtime's own "
+            f"{trained} entry by entry, with the runtime's own "
             "draws replayed in eager and the eager weights set to the runtime's before each step. "
             "NOT COMPARED: the free-running curve"
         )
     return (
-        f"{head}loss and gradients of {steps} steps by distribution, with the eager weights set to "
+        f"{trained} by distribution, with the eager weights set to "
         "the runtime's before each step (the eager loss shown is a mean of many draws). "
         f"NOT COMPARED: any entry by itself ({why}), and the free-running curve"
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from graphcheck.counted import counted
 from graphcheck.errors import ModelError
 from graphcheck.graph.types import Source
 from graphcheck.runtime.lower import Instruction, Lowered
@@ -157,15 +158,15 @@ def told_verdict(
     done = len(trace.steps)
     if trace.failure is not None or done < wanted:
         told = told_failure(trace.failure, places) if trace.failure else "no reason was given"
-        return "not run", f"stopped after {done} of {wanted} steps, which agree: {told}"
+        return "not run", f"stopped after {done} of {counted(wanted, 'step')}, which agree: {told}"
     if comparison.locked_steps == 0 and not comparison.worst:
         return "not run", "the runtime recorded no gradients to compare"
     if 0 < comparison.locked_steps < done and not comparison.names_shifted:
         return (
             "not run",
-            f"after {_steps(comparison.locked_steps)} of {done}, which agree, the weights are not "
-            "finite, so that nothing is left to compare: train with a smaller --learning-rate, or "
-            "look at the model and its data",
+            f"after {counted(comparison.locked_steps, 'step')} of {done}, which agree, the weights "
+            "are not finite, so that nothing is left to compare: train with a smaller "
+            "--learning-rate, or look at the model and its data",
         )
     if comparison.first_free is not None:
         return (
@@ -173,18 +174,13 @@ def told_verdict(
             "with the weights reset to the runtime's before each step every gradient agrees, but "
             f"training freely the curves part: {told_divergence(comparison.first_free)}{because}",
         )
-    count = len(comparison.worst)
-    told = f"the loss and {count} gradient{'s' if count != 1 else ''}"
+    told = f"the loss and {counted(len(comparison.worst), 'gradient')}"
     how = " in distribution" if comparison.by_distribution else ""
     if comparison.replayed:
         how = " under the runtime's own draws"
     if comparison.by_choice:
         how = " under the runtime's own choices at ties"
-    return "match", f"{told} agree with eager{how} at each of {done} steps{because}"
-
-
-def _steps(count: int) -> str:
-    return f"{count} step" if count == 1 else f"{count} steps"
+    return "match", f"{told} agree with eager{how} at each of {counted(done, 'step')}{because}"
 
 
 def _because(stale: Sequence[StaleOutput], shadowed: Shadow | None) -> str:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from graphcheck.counted import counted
 from graphcheck.errors import ModelError, UsageError
 from graphcheck.options import ValidateOptions
 from graphcheck.runtime.lower import Instruction, Lowered, lower
@@ -171,7 +172,7 @@ class _Run:
         return self._answer("not run", reason, trace or Trace(), Comparison())
 
     def _judge(self, request: TrainRequest, lowered: Lowered) -> Verdict:
-        progress(f"training {self.options.steps} steps in the runtime")
+        progress(f"training {counted(self.options.steps, 'step')} in the runtime")
         start = time.monotonic()
         random = random_instructions(lowered)
         if random:
@@ -239,7 +240,7 @@ class _Run:
             comparison, trace, places, stale, self.options.steps, shadowed, lost_there
         )
         if verdict == "match":
-            self.ladder.passed("compare", compared, f"{comparison.locked_steps} steps")
+            self.ladder.passed("compare", compared, counted(comparison.locked_steps, "step"))
         elif verdict == "not run":
             self.ladder.skipped("compare", reason, compared)
         else:
@@ -307,16 +308,16 @@ class _Run:
         if failure and not trace.steps and not re.match(r"step", failure.stage):
             self.ladder.failed("load", told, seconds)
             return
-        self.ladder.passed("load", detail=f"{trace.instructions} instructions")
+        self.ladder.passed("load", detail=counted(trace.instructions, "instruction"))
         if not trace.steps:
             self.ladder.failed("step", told or "the runtime gave no step", seconds)
             return
         self.ladder.passed("step", trace.steps[0].seconds)
         if failure or len(trace.steps) < wanted:
-            done = f"stopped after {len(trace.steps)} of {wanted} steps"
+            done = f"stopped after {len(trace.steps)} of {counted(wanted, 'step')}"
             self.ladder.failed("train", f"{done}: {told}" if told else done, seconds)
         else:
-            self.ladder.passed("train", seconds, f"{wanted} steps")
+            self.ladder.passed("train", seconds, counted(wanted, "step"))
 
     def _stale_stage(self, trace: Trace, stale: tuple[StaleOutput, ...]) -> None:
         if not trace.stale_checked:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from graphcheck.counted import counted
 from graphcheck.errors import UsageError
 from graphcheck.runtime.lower import Instruction, Lowered
 from graphcheck.runtime.stream import Take
@@ -221,6 +222,7 @@ class ShadowStage:
                 f"shadow execution: instruction {index} ({op}) gives a float64 result with "
                 "float32's digits, which a model that trains in a shorter type does not notice"
             )
+        right = f"{counted(shadowed.checked, 'instruction')} right"
         if shadowed.wrong:
             told = ", ".join(
                 f"{w.instruction} {w.op}{locate(w.module, w.source)}" for w in shadowed.wrong[:4]
@@ -231,10 +233,10 @@ class ShadowStage:
         elif changed:
             self.ladder.failed("shadow", f"recording changes the run: {changed}", seconds)
         elif failure is not None:
-            detail = f"{shadowed.checked} instructions right{left}, then {failure.message}"
+            detail = f"{right}{left}, then {failure.message}"
             self.ladder.skipped("shadow", detail, seconds)
         else:
-            detail = f"{shadowed.checked} instructions right{left}"
+            detail = f"{right}{left}"
             self.ladder.passed("shadow", seconds, detail)
 
 

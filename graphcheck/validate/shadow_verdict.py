@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from graphcheck.counted import counted
 from graphcheck.errors import UsageError
 from graphcheck.runtime.lower import Lowered
 from graphcheck.runtime.types import Trace, TrainRequest
@@ -36,7 +37,8 @@ def shadow_all(
     late = [step for step in steps if step >= done]
     if late:
         raise UsageError(
-            f"step {late[0]} cannot be recorded: {done} steps were trained",
+            f"step {late[0]} cannot be recorded: {counted(done, 'step')} "
+            f"{'was' if done == 1 else 'were'} trained",
             "--shadow-step counts from 0",
         )
     last = comparison.first_locked.step if comparison.first_locked else done - 1

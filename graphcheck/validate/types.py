@@ -136,4 +136,6 @@ class Verdict:
     """Every device that was asked for, in that order; the rest of the verdict is of the worst."""
     required: bool = False
     """Whether a device that could not be had is a failure."""
+    next_command: str = ""
+    """What to call next on a live module; of a target by name the report formats tell it."""
     schema_version: str = "1"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from graphcheck.errors import ModelError
 from graphcheck.workload.example_inputs import shown_forward
-from graphcheck.workload.heads import describe_heads, heads, tensors_of
+from graphcheck.workload.heads import describe_heads, heads, shown_output, tensors_of
 from graphcheck.workload.losses import LOSSES, Loss, loss_like, loss_named, made_up_target
 from graphcheck.workload.probe import probe
 from graphcheck.workload.request import WorkloadRequest
@@ -58,7 +58,7 @@ def add_loss(
         guesses.append(f"No loss was given; {loss.name} was used.")
     if loss is None:
         tensors = tensors_of(output)
-        if any(_is_loss(tensor) for tensor in tensors):
+        if any(map(_is_loss, tensors)) and not _predicts(loaded, inputs, kwargs, tensors):
             more = len(tensors) > 1 and _is_loss(tensors[0])
             if more and _others_carry_gradients(loaded, inputs, kwargs):
                 guesses.append(
@@ -102,9 +102,15 @@ def _value(compute: Callable[..., Any], output: Any, targets: tuple[Any, ...]) -
     except IndexError as error:
         # A label that is no class, which an export does not look at.
         why = describe_exception(error).rstrip(".")
+        hint = "Give targets that fit the prediction: labels from 0 to the number of classes - 1."
+        if isinstance(output, Mapping):
+            hint += (
+                f" forward returns {shown_output(output)}; for another part of it give a loss "
+                "function of your own (get_loss() in the model file, or loss=)."
+            )
         raise ModelError(
             f"the loss cannot be computed on the example targets: {why}.",
-            "Give targets that fit the prediction: labels from 0 to the number of classes - 1.",
+            hint,
             "GC002",
         ) from error
     except Exception:
@@ -117,6 +123,17 @@ def _others_carry_gradients(
 ) -> bool:
     output = probe(loaded.module, inputs, kwargs, folder=loaded.folder, gradients=True)
     return any(tensor.requires_grad for tensor in tensors_of(output)[1:])
+
+
+def _predicts(
+    loaded: Loaded, inputs: tuple[Any, ...], kwargs: Mapping[str, Any], tensors: Sequence[Any]
+) -> bool:
+    """Whether the numbers among the outputs are statistics: a prediction alone has a gradient."""
+    if _is_loss(tensors[0]):
+        return False
+    output = probe(loaded.module, inputs, kwargs, folder=loaded.folder, gradients=True)
+    training = [tensor for tensor in tensors_of(output) if tensor.requires_grad]
+    return bool(training) and not any(map(_is_loss, training))
 
 
 def _is_loss(tensor: Any) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from graphcheck.counted import counted
 from graphcheck.errors import UsageError
 from graphcheck.workload.data_values import check_values
 from graphcheck.workload.targets.importing import arguments_hidden, on_path
@@ -216,7 +217,7 @@ def _by_name(values: Mapping[str, Any], examples: Mapping[str, Any], where: str)
     if all(_UNNAMED.fullmatch(name) for name in values):
         if len(values) != len(examples):
             raise UsageError(
-                f"{where} has {len(values)} arrays, {takes}.",
+                f"{where} has {counted(len(values), 'array')}, {takes}.",
                 "Give one array for each argument, in this order or by name.",
             )
         return {name: values[f"arr_{index}"] for index, name in enumerate(examples)}

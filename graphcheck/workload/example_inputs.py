@@ -11,7 +11,13 @@ from graphcheck.workload.input_spec import InputSpec, make_tensor, parse_input
 from graphcheck.workload.targets.interface import Loaded
 from graphcheck.workload.user_code import shown_path
 
-__all__ = ["check_binding", "dynamic_shapes", "example_inputs", "shown_forward"]
+__all__ = [
+    "check_binding",
+    "dynamic_shapes",
+    "example_inputs",
+    "parameter_names",
+    "shown_forward",
+]
 
 
 def example_inputs(
@@ -67,6 +73,16 @@ def _signature(module: Any) -> inspect.Signature | None:
         return inspect.signature(module.forward)
     except (TypeError, ValueError):
         return None
+
+
+def parameter_names(module: Any) -> list[str]:
+    """Names of the arguments that forward takes by position."""
+    signature = _signature(module)
+    return [
+        parameter.name
+        for parameter in (signature.parameters.values() if signature else ())
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
 
 
 def _required(module: Any) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["describe_heads", "heads", "tensors_of"]
+__all__ = ["describe_heads", "heads", "shown_output", "tensors_of"]
 
 _SEQUENCE_DECAY = 0.8
 """RAFT's weight of a flow estimate per refinement that follows it (Teed and Deng, 2020)."""
@@ -45,11 +45,13 @@ def heads(output: Any, *, sequence: bool = False) -> list[tuple[str, float, Any]
         name: value for name, value in _fields(output).items() if isinstance(value, torch.Tensor)
     }
     if fields:
-        main = next((name for name in _MAIN if name in fields), next(iter(fields)))
+        # A number beside predictions is a statistic, no prediction.
+        shaped = [name for name, value in fields.items() if value.dim()] or list(fields)
+        main = next((name for name in _MAIN if name in shaped), shaped[0])
         rest = [
             (name, _AUXILIARY[name], value)
             for name, value in fields.items()
-            if name in _AUXILIARY and name != main
+            if name in _AUXILIARY and name != main and value.dim() == fields[main].dim()
         ]
         return [(main, 1.0, fields[main]), *rest]
     tensors = tensors_of(output)
@@ -57,6 +59,17 @@ def heads(output: Any, *, sequence: bool = False) -> list[tuple[str, float, Any]
         last = len(tensors) - 1
         return [(str(i), _SEQUENCE_DECAY ** (last - i), t) for i, t in enumerate(tensors)]
     return [("0", 1.0, tensors[0])] if tensors else []
+
+
+def shown_output(output: Any) -> str:
+    """What forward returns, as an object of a sentence: `a dict with the keys logits, aux`."""
+    fields = _fields(output)
+    if fields:
+        many = "s" if len(fields) > 1 else ""
+        if isinstance(output, Mapping):
+            return f"a dict with the key{many} {', '.join(fields)}"
+        return f"a {type(output).__name__} with the field{many} {', '.join(fields)}"
+    return f"a {type(output).__name__}"
 
 
 def describe_heads(output: Any, *, sequence: bool = False) -> str:

@@ -6,11 +6,14 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from graphcheck.arguments import checked_module
 from graphcheck.errors import ModelError, UsageError
 from graphcheck.workload.adding_loss import add_loss
 from graphcheck.workload.example_inputs import check_binding, dynamic_shapes, example_inputs
 from graphcheck.workload.input_spec import InputSpec, parse_input
 from graphcheck.workload.losses import loss_named
+from graphcheck.workload.odd_inputs import explained_inputs, taken_whole
+from graphcheck.workload.probe import probe
 from graphcheck.workload.request import WorkloadRequest
 from graphcheck.workload.running_forward import running_forward
 from graphcheck.workload.targets.interface import Loaded, kind_of
@@ -57,13 +60,7 @@ def from_module(
     and targets; leave it out when forward returns the loss. `targets` are a tensor or a tuple.
     Raises as `load` does.
     """
-    from torch import nn
-
-    if not isinstance(module, nn.Module):
-        raise UsageError(
-            f"The model is of type {type(module).__name__}, not a torch.nn.Module.",
-            "Pass the module itself.",
-        )
+    checked_module(module)
     texts: tuple[str, ...] = ()
     if isinstance(inputs, str):
         texts, inputs = (inputs,), None
@@ -72,6 +69,11 @@ def from_module(
     name = loss if isinstance(loss, str) else ""
     if name:
         loss_named(name)
+    if isinstance(loss, type):
+        raise UsageError(
+            f"loss is the class {loss.__name__}, which makes a loss and is none.",
+            f"Pass an instance: loss={loss.__name__}().",
+        )
     if loss is not None and not name and not callable(loss):
         raise UsageError(
             f"loss is of type {type(loss).__name__}, which cannot be called.",
@@ -108,9 +110,12 @@ def _assemble(loaded: Loaded, request: WorkloadRequest, specs: tuple[InputSpec, 
         return _joint(loaded, request)
     inputs, kwargs = example_inputs(loaded, specs, request.seed, guesses)
     check_binding(module, inputs, kwargs)
-    _initialise_lazy(loaded, inputs, kwargs, guesses)
-    _check_devices(module)
-    added = add_loss(loaded, request, inputs, kwargs, guesses)
+    with explained_inputs(module, loaded.inputs, inputs, kwargs):
+        _initialise_lazy(loaded, inputs, kwargs, guesses)
+        _check_devices(module)
+        if loaded.loss is not None and taken_whole(loaded.inputs, inputs):
+            probe(module, inputs, kwargs, folder=loaded.folder)
+        added = add_loss(loaded, request, inputs, kwargs, guesses)
     wrapped, inputs = added.module, (*inputs, *added.targets)
     shapes = None
     if request.dynamic_batch:

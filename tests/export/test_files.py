@@ -115,7 +115,7 @@ def test_words(capsys) -> None:
         "forward; off by 1.0e-07 of its largest entry before training and 2.0e-07 after 2 steps, "
         "which moved it by 5.0e-01\n"
         "parity with eager over 0 steps: NOT CHECKED (--no-validate)\n"
-        "1 kernels, 1 trainable parameters, arena 2 MB\n"
+        "1 kernel, 1 trainable parameter, arena 2 MB\n"
         "wrote x.pte, x.ptd and x.card.json\n"
     )
 
@@ -125,7 +125,7 @@ def test_words(capsys) -> None:
 )
 def test_the_arena_of_a_small_program_has_its_size(capsys, size, told) -> None:
     tell(ExportResult("x.py", ("x.pte", "x.card.json"), card=replace(card(), arena_bytes=size)))
-    assert f"1 trainable parameters, arena {told}\n" in capsys.readouterr().out
+    assert f"1 trainable parameter, arena {told}\n" in capsys.readouterr().out
 
 
 def test_an_inference_method_that_was_not_run_is_not_checked(capsys) -> None:

@@ -224,6 +224,41 @@ class WrittenAfterUse(Base):
         return z.sum()
 
 
+class AddedAfterUse(Base):
+    def forward(self, x):
+        h = torch.sigmoid(self.fc(x))
+        h += x.mean() - 1
+        return h.sum()
+
+
+class ElementAfterUse(Base):
+    def forward(self, x):
+        h = torch.sigmoid(self.fc(x))
+        h[:, 0] = 0
+        return h.sum()
+
+
+class LayerAfterUse(Base):
+    def __init__(self):
+        super().__init__()
+        self.act = nn.ReLU(inplace=True)
+
+    def forward(self, x):
+        return self.act(torch.sigmoid(self.fc(x))).sum()
+
+
+class BufferAfterUse(Base):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("decay", torch.ones(8))
+
+    def forward(self, x):
+        y = self.fc(x) * self.decay
+        with torch.no_grad():
+            self.decay.mul_(0.9)
+        return y.sum()
+
+
 class Inverse(Base):
     def forward(self, x):
         return torch.linalg.inv(self.fc(x) @ x.mT).sum()

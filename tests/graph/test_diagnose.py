@@ -185,10 +185,44 @@ CASES = [
     (
         "WrittenAfterUse",
         "GC011",
-        "A tensor that the backward pass needs is written in place after it was used ({}).",
+        "A tensor that the backward pass needs is written in place by mul_ after it was used ({}).",
         "z.mul_(2)",
-        "Use a copy of it (`h * self.scale.clone()`), or assign the new value "
-        "(`self.scale = self.scale * 0.9`); the backward pass of eager PyTorch refuses it, too.",
+        "Make a new tensor: `mul` in place of `mul_`, and use what it returns; the backward pass "
+        "of eager PyTorch refuses it, too.",
+    ),
+    (
+        "AddedAfterUse",
+        "GC011",
+        "A tensor that the backward pass needs is written in place by add_ after it was used ({}).",
+        "h += x.mean() - 1",
+        "Make a new tensor: `h = h + (x.mean() - 1)`; the backward pass of eager PyTorch refuses "
+        "it, too.",
+    ),
+    (
+        "ElementAfterUse",
+        "GC011",
+        "A tensor that the backward pass needs is written in place by fill_ after it was used "
+        "({}).",
+        "h[:, 0] = 0",
+        "Write into a copy: `h = h.clone()` in the line before; the backward pass of eager PyTorch "
+        "refuses it, too.",
+    ),
+    (
+        "LayerAfterUse",
+        "GC011",
+        "A tensor that the backward pass needs is written in place by relu_ after it was used "
+        "({}).",
+        "return self.act(torch.sigmoid(self.fc(x))).sum()",
+        "Make a new tensor: `relu` in place of `relu_` (inplace=False where it is a layer); the "
+        "backward pass of eager PyTorch refuses it, too.",
+    ),
+    (
+        "BufferAfterUse",
+        "GC011",
+        "A tensor that the backward pass needs is written in place by mul_ after it was used ({}).",
+        "self.decay.mul_(0.9)",
+        "Read a copy of it (`self.decay.clone()`), or assign the new value (`self.decay = ...`); "
+        "the backward pass of eager PyTorch refuses it, too.",
     ),
     (
         "Inverse",

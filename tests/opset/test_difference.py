@@ -83,7 +83,7 @@ def test_show_tells_since_when_and_what_is_wrong(capsys: pytest.CaptureFixture[s
         "",
         "kernel                                             since  library   known faults   limits",
         "aten::max_pool2d_with_indices_backward.grad_input  0.6.0  portable  GCA-2026-0001",
-        "1 kernels",
+        "1 kernel",
     ]
 
 

@@ -204,8 +204,8 @@ def test_half_parameters_warn_with_the_proof_or_as_not_checked() -> None:
     assert found.severity is Severity.NOTE
     assert found.message == (
         "was NOT CHECKED: GCA-1 was not measured on executorch 1.5.1; elsewhere 1 trainable "
-        "parameters are float16: the SGD of ExecuTorch's Python bindings treats them as float32 "
-        "and writes past their storage"
+        "parameter is float16: the SGD of ExecuTorch's Python bindings treats it as float32 and "
+        "writes past its storage"
     )
     assert found.evidence == (
         "GCA-1, NOT MEASURED here (no training extension): affected is >9, nothing is known of "
@@ -213,7 +213,7 @@ def test_half_parameters_warn_with_the_proof_or_as_not_checked() -> None:
     )
     wrong = {"GCA-1": ProbeResult("GCA-1", "wrong", "half of them 8e-10")}
     (found,) = check(rule, graph(parameters=half), advisories=known, probes=wrong)
-    assert found.message.startswith("1 trainable parameters are float16: ")
+    assert found.message.startswith("1 trainable parameter is float16: ")
     right = {"GCA-1": ProbeResult("GCA-1", "right")}
     assert check(rule, graph(parameters=half), advisories=known, probes=right) == []
 

@@ -217,7 +217,7 @@ def test_batches_that_do_not_fit_are_refused(programs):
     case = programs["dynamic"]
     with pytest.raises(UsageError) as caught:
         train(replace(case.request(), batches=(case.inputs[:1],)))
-    assert caught.value.message == "batch 0 has 1 arrays, method 'forward' takes 2 tensors"
+    assert caught.value.message == "batch 0 has 1 array, method 'forward' takes 2 tensors"
     with pytest.raises(UsageError) as caught:
         train(replace(case.request(), batches=()))
     assert caught.value.message == "there is no batch to train on"

@@ -304,3 +304,48 @@ def test_a_pattern_that_matches_no_module_is_refused() -> None:
         graphcheck.make_trainable(module, only="zzz")
     assert told.value.message == "only='zzz' matches no module."
     assert told.value.hint == "Paths of this model are 0, 1 and the like."
+
+
+def test_groups_alone_swap_nothing() -> None:
+    for swaps in (None, ["dropout-as-mask"]):
+        module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Dropout())
+        with pytest.raises(UsageError) as caught:
+            graphcheck.make_trainable(module, swaps, groups=2)
+        assert caught.value.message == (
+            "groups=2 belongs to the swap batch-norm-as-group-norm, which is not asked for: it "
+            "changes the function, so that it is made only when it is named or with unsafe=True."
+        )
+        assert caught.value.hint == (
+            "Pass swaps=['batch-norm-as-group-norm=2'], or leave groups out."
+        )
+        assert [type(layer) for layer in module] == [nn.Conv2d, nn.BatchNorm2d, nn.Dropout]
+
+
+def test_two_numbers_of_groups_contradict_each_other() -> None:
+    with pytest.raises(UsageError, match="is given twice, with different arguments"):
+        graphcheck.make_trainable(nn.BatchNorm2d(8), ["batch-norm-as-group-norm=8"], groups=4)
+
+
+@pytest.mark.parametrize(
+    ("module", "groups", "told"),
+    [
+        (nn.BatchNorm2d(8), 5, "1 group of 8 channels, scale and shift kept; 5 does not divide 8"),
+        (nn.BatchNorm2d(6), 4, "2 groups of 3 channels, scale and shift kept; 4 does not divide 6"),
+        (
+            nn.BatchNorm1d(64),
+            32,
+            "8 groups of 8 channels, scale and shift kept; 32 groups would hold fewer than 8 "
+            "channels each",
+        ),
+    ],
+)
+def test_another_number_of_groups_than_was_asked_for_is_told(
+    module: nn.Module, groups: int, told: str
+) -> None:
+    (change,) = graphcheck.make_trainable(
+        module, ["batch-norm-as-group-norm"], groups=groups
+    ).changes
+    assert change.what == f"{told}, so {told.partition(' ')[0]} is used"
+    # What nobody asked for is not explained.
+    (change,) = graphcheck.make_trainable(nn.BatchNorm2d(24), ["batch-norm-as-group-norm"]).changes
+    assert change.what == "8 groups of 3 channels, scale and shift kept"

@@ -217,3 +217,14 @@ def test_indices_are_held_to_the_values_they_pick():
     for index, wrong in (([1, 2], 0), ([1, 7], 0), ([2, 2], 1), ([1, 3], 1), ([-1, 99], 2)):
         bad = wrong_picks(bounds, torch.tensor([[[index]]]), [values])
         assert (0 if bad is None else int(bad.sum())) == wrong, index
+
+
+@pytest.mark.parametrize(
+    ("checked", "told"), [(1, "1 instruction right"), (2, "2 instructions right")]
+)
+def test_one_instruction_is_not_several(checked, told):
+    from graphcheck.validate.types import Shadow
+
+    stage, ladder, _ = _stage()
+    stage._tell(Shadow(checked=checked), 0.0, None, "")
+    assert _detail(ladder) == ("pass", told)

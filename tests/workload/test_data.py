@@ -56,7 +56,7 @@ def test_arrays_without_names_are_in_order(workload, tmp_path):
     ("arrays", "message"),
     [
         ({"input": (4, 3), "labels": (4,)}, " has input, labels; forward takes 2: input, target."),
-        ({"arr_0": (4, 3)}, " has 1 arrays, forward takes 2: input, target."),
+        ({"arr_0": (4, 3)}, " has 1 array, forward takes 2: input, target."),
         ({}, " has 0 arrays, forward takes 2: input, target."),
         (
             {"input": (3, 4), "target": (4,)},

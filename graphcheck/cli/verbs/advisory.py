@@ -14,6 +14,7 @@ from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import check_output, emit, look, say
 from graphcheck.cli.progress import Progress
 from graphcheck.cli.tables import FormatChoice, JsonOption, table, wants_json
+from graphcheck.counted import counted
 from graphcheck.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -147,12 +148,12 @@ def export(
         for document in documents:
             text = json.dumps(document, indent=2) + "\n"
             emit(text, output / f"{document['id']}.json")
-        say(f"{len(documents)} documents written to {output}")
+        say(f"{counted(len(documents), 'document')} written to {output}")
         return ExitCode.OK
     check_output(output)
     emit(json.dumps(documents, indent=2) + "\n", output)
     if output is not None:
-        say(f"{len(documents)} documents written to {output}")
+        say(f"{counted(len(documents), 'document')} written to {output}")
     return ExitCode.OK
 
 

@@ -14,6 +14,7 @@ from graphcheck.cli import training as train
 from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import complain, emit, emit_line
 from graphcheck.cli.progress import Progress
+from graphcheck.counted import counted
 from graphcheck.errors import ExitCode, UsageError
 from graphcheck.report.about import byte_size
 from graphcheck.report.text_verdict import wrong_details, wrong_sentence
@@ -41,11 +42,19 @@ SwapOption = Annotated[
 ]
 RewriteOption = Annotated[
     list[str] | None,
-    typer.Option("--rewrite", metavar="OP", help="Rewrite this op also where it is not needed."),
+    typer.Option(
+        "--rewrite",
+        metavar="NAME",
+        help="Make this rewrite also where it is not needed: its name, or its op (aten.sort).",
+    ),
 ]
 NoRewriteOption = Annotated[
     list[str] | None,
-    typer.Option("--no-rewrite", metavar="OP", help="Never rewrite this op."),
+    typer.Option(
+        "--no-rewrite",
+        metavar="NAME",
+        help="Never make this rewrite: its name, or its op (aten.sort).",
+    ),
 ]
 ValidateOption = Annotated[
     bool,
@@ -231,12 +240,13 @@ def tell(result: ExportResult, *, quiet: bool = False) -> None:
         parity = card.verdict if card.verdict != "not run" else "NOT CHECKED (--no-validate)"
         if card.verdict == "drift":
             parity += f": {card.verdict_reason}"
-        emit_line(f"parity with eager over {result_steps(result)} steps: {parity}")
+        emit_line(f"parity with eager over {counted(result_steps(result), 'step')}: {parity}")
         if result.verdict is not None and result.verdict.shadow_checked:
             shadowed = next(s for s in result.verdict.stages if s.name == "shadow")
             emit_line(f"shadow execution: {shadowed.detail}")
         emit_line(
-            f"{len(card.kernels)} kernels, {len(card.parameters)} trainable parameters, "
+            f"{counted(len(card.kernels), 'kernel')}, "
+            f"{counted(len(card.parameters), 'trainable parameter')}, "
             f"arena {byte_size(card.arena_bytes)}"
         )
     for finding in result.findings:
@@ -270,7 +280,7 @@ def _told_inference(inference: Inference) -> str:
         return f"{shared}; NOT CHECKED (--no-validate)"
     return (
         f"{shared}; off by {inference.error_before:.1e} of its largest entry before training and "
-        f"{inference.error_after:.1e} after {inference.steps} steps, which moved it by "
+        f"{inference.error_after:.1e} after {counted(inference.steps, 'step')}, which moved it by "
         f"{inference.moved:.1e}"
     )
 

@@ -11,6 +11,7 @@ from graphcheck.cli import options as opt
 from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import check_output, emit, say
 from graphcheck.cli.progress import Progress
+from graphcheck.counted import counted
 from graphcheck.errors import ExitCode, UsageError
 from graphcheck.options import CheckOptions
 
@@ -91,7 +92,7 @@ def oplist(
     if build is None:
         emit(FORMATS[form](wanted), output)
         if output is not None and not quiet:
-            say(f"{len(wanted.operators)} operators of {target} written to {output}")
+            say(f"{counted(len(wanted.operators), 'operator')} of {target} written to {output}")
         return ExitCode.OK
     found = lacks(wanted, build)
     tell = lacks_json if form == "json" else lacks_text

@@ -12,6 +12,7 @@ import typer
 from graphcheck.cli.interface import Verb
 from graphcheck.cli.output import check_output, emit, look, say
 from graphcheck.cli.tables import FormatChoice, JsonOption, table, wants_json
+from graphcheck.counted import counted
 from graphcheck.errors import ExitCode, UsageError
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def show(
         table(("kernel", "since", "library", "known faults", "limits"), rows, shown) if rows else ""
     )
     everywhere = [f"any kernel: {text}" for text in reasons.get("*", ())]
-    parts = [title, "", body_text.rstrip("\n"), *everywhere, f"{len(kernels)} kernels"]
+    parts = [title, "", body_text.rstrip("\n"), *everywhere, counted(len(kernels), "kernel")]
     emit("\n".join(part for part in parts if part or part is parts[1]) + "\n")
     return ExitCode.OK
 

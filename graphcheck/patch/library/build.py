@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from graphcheck.counted import counted
 from graphcheck.errors import UsageError
 from graphcheck.files import write_atomic
 from graphcheck.opset.library import MANIFEST_SCHEMA, list_kernels, manifest_of
@@ -70,7 +71,7 @@ def build_library(
         )
     with tempfile.TemporaryDirectory(prefix=".graphcheck-", dir=output) as work:
         made = Path(work) / LIBRARY_NAME
-        progress(f"compiling {len(sources)} kernels for {found.name}")
+        progress(f"compiling {counted(len(sources), 'kernel')} for {found.name}")
         extra = (_FAST,) if fast else ()
         compile_kernels(made, sources, found, extra)
         here = made

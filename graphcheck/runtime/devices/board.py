@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from graphcheck.counted import counted
 from graphcheck.errors import DeviceError
 from graphcheck.opset.library import elf_machine
 from graphcheck.process import CommandResult, describe_exit
@@ -100,7 +101,7 @@ class Board:
         streamed: Streamed | None = None
         try:
             self._send_job(job, folder)
-            progress(f"training {job.request.steps} steps on {self.link.name}")
+            progress(f"training {counted(job.request.steps, 'step')} on {self.link.name}")
             with tempfile.TemporaryDirectory(prefix="graphcheck-") as here:
                 output = Path(here) / "trace"
                 limit = job.request.timeout + GRACE_SECONDS
@@ -207,7 +208,7 @@ class Board:
         missing = {name: d for name, d in digests.items() if f"{MARK}{d}" in result.output}
         if not missing:
             return digests
-        progress(f"sending {len(missing)} files to {self.link.name} (once)")
+        progress(f"sending {counted(len(missing), 'file')} to {self.link.name} (once)")
         self._room(sum(files[name].stat().st_size for name in missing))
         part = secrets.token_hex(4)
         # A file has its name only when it is whole.

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
+from graphcheck.counted import counted
 from graphcheck.errors import DeviceError
 from graphcheck.files import cache_dir, write_atomic
 from graphcheck.graph.pte import PteProgram, read_pte
@@ -93,7 +94,7 @@ def train_with(run: Callable[[Job], Ran], request: TrainRequest, identity: str) 
         if raw.complete:
             os.utime(kept)
             return replace(_trace(raw, job), resumed=True)
-    progress(f"training {request.steps} steps in the runtime")
+    progress(f"training {counted(request.steps, 'step')} in the runtime")
     ran = run(job)
     raw = decode_trace(ran.data)
     if request.keep and kept is not None and raw.complete and len(ran.data) <= _KEPT_BYTES:

@@ -60,6 +60,16 @@ def groups_for(channels: int, wanted: int, *, flat: bool) -> int:
     return max(fitting)
 
 
+def _other_number(channels: int, wanted: int, groups: int) -> str:
+    """Why another number of groups is used than was asked for, "" where it is the same."""
+    if groups == wanted:
+        return ""
+    if channels % wanted:
+        return f"; {wanted} does not divide {channels}, so {groups} is used"
+    least = min(channels, LEAST_1D)
+    return f"; {wanted} groups would hold fewer than {least} channels each, so {groups} is used"
+
+
 def _make(module: Any, argument: str) -> Made:
     from torch import nn
 
@@ -73,6 +83,8 @@ def _make(module: Any, argument: str) -> Made:
     size = channels // groups
     what = f"{groups} group{'s' if groups > 1 else ''} of {size} channel{'s' if size > 1 else ''}"
     what += ", scale and shift kept"
+    if argument:
+        what += _other_number(channels, _wanted(argument), groups)
     if groups == channels:
         what += "; each needs more than one value"
     return Made(made, what)
