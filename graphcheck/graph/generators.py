@@ -1,19 +1,20 @@
 """Python's and NumPy's generators of random numbers: where they are, and how they are set.
 
-Their own global ones, those that a model keeps (in attributes, lists, dicts and plain objects), and
-those that the user's files keep (in globals and in attributes of classes).
+Their own global ones, those that a model keeps (in attributes, lists, dicts, plain objects and
+closures), and those that the user's files keep (in globals and in attributes of classes).
 """
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from types import BuiltinMethodType, MethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, MethodType, ModuleType
 from typing import Any
 
-from graphcheck.graph.own_sources import LIBRARIES
+from graphcheck.graph.own_sources import LIBRARIES, is_filled
 
 __all__ = ["HIGH", "LOW", "Place", "global_ones", "kept_by_files", "kept_by_model", "push", "seed"]
 
@@ -34,7 +35,7 @@ _MOST = 1000
 class Place:
     """A generator; `owner[key]` (an attribute, where `owner` is a class) is it, if it can be set.
 
-    `owner` is None in a tuple and for the generator of a bound method.
+    `owner` is None in a tuple and for the generator of a bound method or a closure.
     """
 
     generator: Any
@@ -112,6 +113,13 @@ class _Search:
     def _in_object(self, value: Any, depth: int) -> Iterator[Place]:
         if isinstance(value, (MethodType, BuiltinMethodType)):
             yield from self.places(value.__self__, None, None, depth - 1)
+        elif isinstance(value, FunctionType):
+            cells = [cell.cell_contents for cell in value.__closure__ or () if is_filled(cell)]
+            for item in (*cells, *(value.__defaults__ or ())):
+                yield from self.places(item, None, None, depth - 1)
+        elif isinstance(value, functools.partial):
+            for item in (value.func, *value.args, *value.keywords.values()):
+                yield from self.places(item, None, None, depth - 1)
         elif hasattr(value, "__dict__") and not _of_a_library(type(value)):
             for name, item in list(vars(value).items()):
                 yield from self.places(item, vars(value), name, depth - 1)

@@ -10,7 +10,7 @@ from typing import Any
 
 from graphcheck.workload.user_code import is_users_own
 
-__all__ = ["LIBRARIES", "own_modules", "own_sources"]
+__all__ = ["LIBRARIES", "is_filled", "own_modules", "own_sources"]
 
 LIBRARIES = ("torch.", "torchvision.", "executorch.", "graphcheck.")
 """Their modules are not searched for what a user wrote."""
@@ -54,12 +54,13 @@ def _defining(module: Any) -> set[str]:
         for value in vars(inner).values():
             if isinstance(value, FunctionType):
                 # A loss function is in the closure of the wrapper's.
-                cells = [cell.cell_contents for cell in value.__closure__ or () if _filled(cell)]
+                cells = [cell.cell_contents for cell in value.__closure__ or () if is_filled(cell)]
                 names |= {f.__module__ for f in (value, *cells) if isinstance(f, FunctionType)}
     return {name for name in names if name != "builtins" and not _of_a_library(name)}
 
 
-def _filled(cell: Any) -> bool:
+def is_filled(cell: Any) -> bool:
+    """Whether the variable of a closure has a value other than None."""
     try:
         return cell.cell_contents is not None
     except ValueError:

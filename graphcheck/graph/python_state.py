@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -160,19 +161,45 @@ def _told(
 def _places(module: Any) -> Iterator[tuple[str, tuple[str, int]]]:
     """Attributes that methods other than `__init__` may change, with file and line."""
     kinds = {kind for inner in module.modules() for kind in type(inner).__mro__}
+    files: dict[str, dict[str, ast.ClassDef]] = {}
     for kind in sorted(kinds, key=lambda kind: (kind.__module__, kind.__qualname__)):
         if f"{kind.__module__}.".startswith(LIBRARIES) or kind.__module__ == "builtins":
             continue
+        if kind.__module__ not in files:
+            files[kind.__module__] = dict(_classes_of(kind.__module__))
         try:
-            lines, start = inspect.getsourcelines(kind)
             file = inspect.getsourcefile(kind) or ""
-            tree = ast.parse(textwrap.dedent("".join(lines)))
+            tree: ast.AST | None = files[kind.__module__].get(kind.__qualname__)
+            start = 1
+            if tree is None:
+                # A notebook's module has no source, its classes have; each call reads all of it.
+                lines, start = inspect.getsourcelines(kind)
+                tree = ast.parse(textwrap.dedent("".join(lines)))
         except (OSError, TypeError, SyntaxError):
             continue
         for method in ast.walk(tree):
             if isinstance(method, ast.FunctionDef) and method.name != "__init__":
                 for name, line in _written(method):
                     yield name, (file, start + line - 1)
+
+
+def _classes_of(name: str) -> Iterator[tuple[str, ast.ClassDef]]:
+    """The classes that the source of a module defines, by qualified name."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[name]))
+    except (KeyError, OSError, TypeError, SyntaxError):
+        return
+    waiting: list[tuple[str, ast.AST]] = [("", tree)]
+    while waiting:
+        path, node = waiting.pop()
+        for child in ast.iter_child_nodes(node):
+            inner = path
+            if isinstance(child, ast.ClassDef):
+                yield path + child.name, child
+                inner = f"{path}{child.name}."
+            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                inner = f"{path}{child.name}.<locals>."
+            waiting.append((inner, child))
 
 
 def _written(method: ast.FunctionDef) -> Iterator[tuple[str, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
 from collections.abc import Iterator
@@ -69,6 +70,15 @@ class InAnObject(Base):
 class BoundMethod(Base):
     def forward(self, x: Tensor) -> Tensor:
         return self.loss(x) * float(self.held(0.5, 1.5))
+
+
+def _closed_over() -> Any:
+    rng = np.random.default_rng(2)
+
+    def draw(low: float, high: float) -> float:
+        return float(rng.uniform(low, high))
+
+    return draw
 
 
 class Global(Base):
@@ -191,6 +201,11 @@ def untouched() -> Iterator[None]:
         (InAnObject(Augmenting()), "return float(self.rng.uniform(0.5, 1.5))"),
         (
             BoundMethod(random.Random(1).uniform),
+            "return self.loss(x) * float(self.held(0.5, 1.5))",
+        ),
+        (BoundMethod(_closed_over()), "return float(rng.uniform(low, high))"),
+        (
+            BoundMethod(functools.partial(random.Random.uniform, random.Random(4))),
             "return self.loss(x) * float(self.held(0.5, 1.5))",
         ),
         (Global(), "return self.loss(x) * float(RNG.uniform(0.5, 1.5))"),
