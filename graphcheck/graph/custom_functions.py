@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from graphcheck.graph.surroundings import Surroundings
 from graphcheck.graph.wrong_gradients import WrongGradients, gradients_of, wrong_gradients
 from graphcheck.workload.types import Workload
 from graphcheck.workload.user_code import Frame, calling_frame
@@ -119,11 +120,12 @@ def lost_backward(workload: Workload) -> LostBackward | None:
 
     try:
         first, second = copy.deepcopy(workload.module), copy.deepcopy(workload.module)
-        with _apply_replaced(recorded):
+        around = Surroundings(workload.module)
+        with _apply_replaced(recorded), around.kept():
             _, right = gradients_of(workload, first)
         if not calls:
             return None
-        with _apply_replaced(replaced):
+        with _apply_replaced(replaced), around.kept():
             _, without = gradients_of(workload, second)
     except Exception:
         return None

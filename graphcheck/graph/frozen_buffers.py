@@ -11,6 +11,7 @@ from typing import Any
 
 from graphcheck.graph.gradient_hooks import copied_with_hooks
 from graphcheck.graph.precheck import Problem, off_by
+from graphcheck.graph.surroundings import Surroundings
 from graphcheck.graph.wrong_gradients import (
     WrongGradients,
     gradients_of,
@@ -28,7 +29,9 @@ def frozen_buffers(workload: Workload, names: Sequence[str]) -> Problem | None:
     another shape, such as a mask that grows with the input, does where gradients or loss show it.
     """
     module = copied_with_hooks(workload.module)
-    constant = gradients_of(workload, module)
+    around = Surroundings(workload.module)
+    with around.kept():
+        constant = gradients_of(workload, module)
     after = {name: _buffer(module, name) for name in names}
     second = copied_with_hooks(workload.module)
     kept = [name for name in names if _same_form(_buffer(second, name), after[name])]
@@ -36,7 +39,8 @@ def frozen_buffers(workload: Workload, names: Sequence[str]) -> Problem | None:
         path, _, own = name.rpartition(".")
         second.get_submodule(path)._buffers[own] = value.detach().clone()
     try:
-        later = gradients_of(workload, second)
+        with around.kept():
+            later = gradients_of(workload, second)
         wrong = wrong_loss_or_gradients(later, constant, workload.prefix)
     except Exception:
         wrong = None  # another shape may not fit any more

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphcheck.graph.own_sources import own_sources
+from graphcheck.graph.surroundings import Surroundings
 from graphcheck.graph.wrong_gradients import WrongGradients, gradients_of, wrong_gradients
 from graphcheck.workload.tensor_hooks import tensor_hooks_off
 from graphcheck.workload.types import Workload
@@ -68,13 +69,15 @@ def lost_hooks(workload: Workload) -> LostHooks | None:
         for inner in second.modules():
             inner._backward_hooks.clear()
             inner._backward_pre_hooks.clear()
-        _, right = gradients_of(workload, first)
+        around = Surroundings(module)
+        with around.kept():
+            _, right = gradients_of(workload, first)
         noticed: list[GradientHook] = []
 
         def notice(hook: Any) -> None:
             noticed.append(_described("a tensor of forward", hook))
 
-        with tensor_hooks_off(notice):
+        with tensor_hooks_off(notice), around.kept():
             _, without = gradients_of(workload, second)
     except Exception:
         return None

@@ -82,14 +82,16 @@ def lost_in_export(workload: Workload) -> list[Problem]:
 
 
 def _python_draws(workload: Workload) -> Iterator[Problem]:
-    wrong = frozen_draws(workload)
-    if wrong is not None:
+    frozen = frozen_draws(workload)
+    if frozen is not None:
         yield Problem(
             "GC016",
             "Export keeps what forward draws from Python's or NumPy's random numbers as it was "
-            f"while tracing: with other draws {off_by(wrong)}",
+            f"while tracing: with other draws {off_by(frozen.wrong)}",
             "Draw with torch (`torch.rand(())`) and choose with torch.where.",
             fatal=False,
+            file=frozen.file,
+            line=frozen.line,
         )
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "describe_exception",
     "frame_among",
     "is_out_of_memory",
+    "is_users_own",
     "printable",
     "running_user_code",
     "shown_path",
@@ -124,11 +125,15 @@ def _innermost(frames: Iterable[tuple[FrameType, int]], folder: str) -> Frame | 
 
 def frame_among(places: Iterable[tuple[str, int]]) -> Frame | None:
     """The first of these files and lines that is the user's own."""
-    others = (*_library_folders(), *_foreign_folders(), _OURS, "<")
     for file, line in places:
-        if not file.startswith(others):
+        if is_users_own(file):
             return Frame(shown_path(file), line, printable(linecache.getline(file, line)), "")
     return None
+
+
+def is_users_own(file: str) -> bool:
+    """Whether the file is neither Python's, nor an installed package's, nor of this package."""
+    return not file.startswith((*_library_folders(), *_foreign_folders(), _OURS, "<"))
 
 
 def is_out_of_memory(error: BaseException) -> bool:

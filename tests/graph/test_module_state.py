@@ -40,12 +40,16 @@ class Everything(nn.Module):
         self.old = np.random.RandomState(0)
         self.python = random.Random(0)
         self.torch = torch.Generator().manual_seed(0)
+        self.other = np.random.RandomState(np.random.PCG64(0))
+        self.system = random.SystemRandom()
+        self.array = np.zeros(2)
 
     def draws(self) -> tuple[object, ...]:
         return (
             self.numpy.random(),
             self.old.rand(),
             self.python.random(),
+            self.other.rand(),
             float(torch.rand((), generator=self.torch)),
         )
 
@@ -65,12 +69,13 @@ class Everything(nn.Module):
         self.table["y"] = torch.ones(1)
         self.pair[0].add_(1)
         self.fresh = 3
+        self.array[0] += 1
         return self.draws()
 
 
 def told(module: Everything) -> str:
     lists = (module.n, module.seen, module.last, sorted(module.names), module.table, module.pair)
-    return str((module.count, module.inner.mean, module.inner.held, *lists))
+    return str((module.count, module.array, module.inner.mean, module.inner.held, *lists))
 
 
 def test_everything_is_put_back() -> None:
