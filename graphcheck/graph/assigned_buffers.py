@@ -17,6 +17,7 @@ import inspect
 from collections.abc import Container, Iterator
 from typing import Any
 
+from graphcheck.graph.buffer_writes import is_written
 from graphcheck.graph.module_state import ModuleState
 from graphcheck.workload.grad_mode import without_gradients
 from graphcheck.workload.probe import isolated_copy
@@ -33,7 +34,6 @@ __all__ = [
     "writes_in_place",
 ]
 
-_STATISTICS = ("running_mean", "running_var")
 _WRITE = "copy__default"
 """How export (torch 2.14) names its write of an assigned buffer."""
 
@@ -81,7 +81,7 @@ def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
     written = {*exported.graph_signature.buffers_to_mutate.values()} | {
         target
         for name, target in exported.graph_signature.inputs_to_buffers.items()
-        if any(_writes(user, nodes[name]) for user in nodes[name].users)
+        if is_written(nodes[name])
     }
     if all(name in written for name, _ in workload.module.named_buffers()):
         return ()
@@ -102,21 +102,6 @@ def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
         return ()  # what forward raises is told where the model is checked
     finally:
         state.put()
-
-
-def _writes(node: Any, buffer: Any) -> bool:
-    """Whether an exported node writes this buffer: batch norms do, without saying so."""
-    import torch
-
-    if not isinstance(node.target, torch._ops.OpOverload):
-        return False
-    schema = node.target._schema.arguments
-    given = {**{a.name: v for a, v in zip(schema, node.args, strict=False)}, **node.kwargs}
-    return any(
-        given.get(argument.name) is buffer
-        and (argument.name in _STATISTICS or (argument.alias_info and argument.alias_info.is_write))
-        for argument in schema
-    )
 
 
 def _moved(tensor: Any, old: Any, before: Any) -> bool:

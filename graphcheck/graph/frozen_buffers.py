@@ -30,8 +30,11 @@ def frozen_buffers(workload: Workload, names: Sequence[str]) -> Problem | None:
     """
     module = copied_with_hooks(workload.module)
     around = Surroundings(workload.module)
-    with around.kept():
-        constant = gradients_of(workload, module)
+    try:
+        with around.kept():
+            constant = gradients_of(workload, module)
+    except Exception:
+        return None  # what is wrong with it is told where it is traced
     after = {name: _buffer(module, name) for name in names}
     second = copied_with_hooks(workload.module)
     kept = [name for name in names if _same_form(_buffer(second, name), after[name])]
