@@ -43,7 +43,7 @@ def _is_view(node: Any, tensor: Any) -> bool:
 
     if not isinstance(node.target, torch._ops.OpOverload):
         # One of several results.
-        return node.op == "call_function" and node.args[:1] == (tensor,)
+        return bool(node.op == "call_function" and node.args[:1] == (tensor,))
     returned = {
         name
         for value in node.target._schema.returns
