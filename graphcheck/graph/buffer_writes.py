@@ -44,16 +44,11 @@ def _is_view(node: Any, tensor: Any) -> bool:
     if not isinstance(node.target, torch._ops.OpOverload):
         # One of several results.
         return bool(node.op == "call_function" and node.args[:1] == (tensor,))
-    returned = {
-        name
-        for value in node.target._schema.returns
-        if value.alias_info
-        for name in value.alias_info.before_set
-    }
+    # A list of views (split, unbind) tells of its entries only that they alias something.
+    if all(value.alias_info is None for value in node.target._schema.returns):
+        return False
     return any(
-        _holds(value, tensor)
-        and argument.alias_info is not None
-        and bool(returned & set(argument.alias_info.before_set))
+        _holds(value, tensor) and argument.alias_info is not None
         for argument, value in _given(node)
     )
 

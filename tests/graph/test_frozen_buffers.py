@@ -104,15 +104,20 @@ class Queue(Norm):
     def __init__(self) -> None:
         super().__init__()
         self.register_buffer("rows", torch.zeros(8, 4))
-        self.register_buffer("flat", torch.zeros(4))
+        for name in ("flat", "parts", "counts"):
+            self.register_buffer(name, torch.ones(4))
         self.rows: Tensor
         self.flat: Tensor
+        self.parts: Tensor
+        self.counts: Tensor
 
     def forward(self, x: Tensor) -> Tensor:
         with torch.no_grad():
             self.rows[2:8] = x
             self.mean[1] = x.mean()
             self.flat.view(2, 2).t().add_(1.0)
+            self.parts.chunk(2)[1].add_(1.0)
+            self.counts.unbind()[0].mul_(2.0)
         return x + self.rows.mean() + self.mean
 
 
@@ -169,7 +174,7 @@ def test_they_move_on_in_the_runtime(inner: type[nn.Module], tmp_path: Path) -> 
     assert card.verdict == "match"
     names = {Norm: ["mean", "steps"], Read: ["mean"], WithoutGradient: ["mean", "steps"]}
     assert sorted(card.mutated_buffers) == [
-        f"inner.{name}" for name in names.get(inner, ["flat", "mean", "rows"])
+        f"inner.{name}" for name in names.get(inner, ["counts", "flat", "mean", "parts", "rows"])
     ]
 
 
