@@ -19,6 +19,7 @@ from typing import Any
 
 from graphcheck.graph.buffer_writes import is_written
 from graphcheck.graph.module_state import ModuleState
+from graphcheck.graph.surroundings import Surroundings
 from graphcheck.workload.grad_mode import without_gradients
 from graphcheck.workload.probe import isolated_copy
 from graphcheck.workload.seeding import seeded
@@ -88,7 +89,7 @@ def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
     args, kwargs = workload.copied_inputs()
     # It shares the weights, of which a large model has no room for a copy.
     module = isolated_copy(workload.module)
-    state = ModuleState(module)
+    state = ModuleState(module, Surroundings(workload.module))
     before = {name: (tensor, tensor.clone()) for name, tensor in module.named_buffers()}
     try:
         with seeded(0):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphcheck.graph.held import Held, held, restored
+from graphcheck.graph.surroundings import Surroundings
 
 __all__ = ["ModuleState"]
 
@@ -16,7 +17,9 @@ __all__ = ["ModuleState"]
 class ModuleState:
     """The state of one module at one time."""
 
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, around: Surroundings | None = None) -> None:
+        """With `around`, what is outside of the module belongs to its state."""
+        self._outside = around.now() if around else None
         self._modules = [
             (inner, _all_held(inner._buffers), _all_held(_attributes(inner)))
             for inner in module.modules()
@@ -24,6 +27,8 @@ class ModuleState:
 
     def put(self) -> None:
         """Bring the module back to this state. Any number of times."""
+        if self._outside is not None:
+            self._outside()
         for inner, buffers, attributes in self._modules:
             _put_all(inner._buffers, buffers, list(inner._buffers))
             # Past the module's own __setattr__, which would register a tensor's module.

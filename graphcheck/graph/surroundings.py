@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from graphcheck.graph.generators import Place, kept_by_files, kept_by_model
@@ -30,14 +30,23 @@ class Surroundings:
     def kept(self) -> Iterator[None]:
         """Put all of it back after the block, with the generators of the model itself, which a copy
         may share."""
-        values = [(v, held(v.value())) for v in self.variables]
-        states = [held(place.generator) for place in (*self.generators, *self._of_model)]
+        before = self.now()
         try:
             yield
         finally:
+            before()
+
+    def now(self) -> Callable[[], None]:
+        """A function that puts all of it back to what it is now. Any number of times."""
+        values = [(v, held(v.value())) for v in self.variables]
+        states = [held(place.generator) for place in (*self.generators, *self._of_model)]
+
+        def put() -> None:
             for state in states:
                 restored(state)
             for place in self.generators:
                 place.put(place.generator)
             for variable, value in values:
                 variable.set(restored(value))
+
+        return put

@@ -185,7 +185,7 @@ class _Judge:
                 )
                 return False
             self.oracle.load(record.parameters)
-        before = ModuleState(self.oracle.module)
+        before = self.oracle.now()
         eager = self.oracle.step(index)
         self.result.locked_losses.append(eager.loss)
         if self.result.lost is None:
@@ -365,7 +365,7 @@ class _restored:
         self.state = state
 
     def __enter__(self) -> None:
-        self.kept = ModuleState(self.oracle.module)
+        self.kept = self.oracle.now()
         self.state.put()
 
     def __exit__(self, *_: object) -> None:

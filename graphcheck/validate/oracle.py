@@ -17,6 +17,7 @@ from typing import Any
 from graphcheck.errors import ModelError, UsageError
 from graphcheck.graph.gradient_hooks import copied_with_hooks
 from graphcheck.graph.module_state import ModuleState
+from graphcheck.graph.surroundings import Surroundings
 from graphcheck.runtime.types import OptimizerSettings
 from graphcheck.spill import park_
 from graphcheck.validate.measure import largest
@@ -112,6 +113,8 @@ class Oracle:
         self.trainable = tuple(
             name for name, tensor in self.parameters.items() if tensor.requires_grad
         )
+        self._surroundings = Surroundings(workload.module)
+        self._beginning = self._surroundings.now()
         self.rest()
         self.around: Callable[[int], AbstractContextManager[Any]] = lambda index: nullcontext()
         """The context of forward and backward of a step: a replay of random draws, or nothing."""
@@ -130,10 +133,18 @@ class Oracle:
                 tensor.copy_(torch.tensor(array).reshape(tensor.shape))
 
     def rest(self) -> None:
-        """Let go of what the last step left, and of memory for weights until they change."""
+        """Let go of what the last step left, and of memory for weights until they change.
+
+        What the user's functions have changed outside of the model is as it was in the beginning.
+        """
+        self._beginning()
         for parameter in self.parameters.values():
             parameter.grad = None
         park_(self.module)
+
+    def now(self) -> ModuleState:
+        """All that forward may change, as it is now."""
+        return ModuleState(self.module, self._surroundings)
 
     def step(
         self,
@@ -173,7 +184,7 @@ class Oracle:
         """Forward and backward, which leaves the gradients at the parameters; gives the loss."""
 
         args, kwargs = self.batches[index % len(self.batches)]
-        saved = ModuleState(self.module) if keep_state else None
+        saved = self.now() if keep_state else None
         for parameter in self.parameters.values():
             parameter.grad = None
         # The user's inputs must stay as they are, even if forward writes into them.
@@ -208,7 +219,7 @@ class Oracle:
     def forward(self, index: int, mode: AbstractContextManager[Any]) -> None:
         """Forward alone on batch `index`, under `mode`: state and gradients stay as they are."""
         args, kwargs = self.batches[index % len(self.batches)]
-        saved = ModuleState(self.module)
+        saved = self.now()
         with mode:
             self.module(*_cloned(args), **_cloned(kwargs))
         saved.put()

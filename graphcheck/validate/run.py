@@ -235,6 +235,7 @@ class _Run:
             return answer if shadowed is None else with_shadow(answer, shadowed)
         self.notes += comparison.notes
         self.overhead = overhead(trace, seconds, compared)
+        self.locked.rest()  # whatever ran last, the model is asked as it began
         lost_there = partial(left_out, self.workload, lowered)
         verdict, reason = told_verdict(
             comparison, trace, places, stale, self.options.steps, shadowed, lost_there

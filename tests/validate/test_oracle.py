@@ -85,3 +85,43 @@ def test_a_model_that_cannot_be_copied():
 
     with pytest.raises(ModelError, match=r"cannot be copied.*holds a file handle"):
         Oracle(Workload(Locked(), ()), learning_rate=0.05)
+
+
+COUNT = 0
+
+
+def test_what_forward_changes_outside_the_model_begins_anew():
+    """A counter of the user's file: every oracle sees the same, and noise does not move it."""
+    import torch
+
+    from graphcheck.validate.oracle import Oracle
+    from graphcheck.workload.types import Workload
+
+    class Counted(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layer = torch.nn.Linear(3, 2)
+
+        def forward(self, x):
+            global COUNT
+            COUNT += 1
+            return self.layer(x).square().mean() * COUNT
+
+    workload = Workload(Counted(), (torch.ones(2, 3),))
+    runs = []
+    for _ in range(2):
+        oracle = Oracle(workload, learning_rate=0.05)
+        losses = []
+        for index in range(3):
+            before = oracle.now()
+            step = oracle.step(index)
+            after = oracle.now()
+            before.put()
+            assert oracle.tolerances(index, step).loss <= 1e-5 * step.loss
+            after.put()
+            losses.append(step.loss)
+        oracle.rest()
+        runs.append(losses)
+    assert runs[0] == runs[1] == pytest.approx([losses[0] * n for n in (1, 2, 3)])
+    assert COUNT == 0
