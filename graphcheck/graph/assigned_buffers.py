@@ -97,7 +97,8 @@ def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
         return tuple(
             name
             for name, tensor in module.named_buffers()
-            if name not in written and _moved(tensor, *before.get(name, (None, None)))
+            if _reformed(tensor, before.get(name, (tensor, tensor))[1])
+            or (name not in written and _moved(tensor, *before.get(name, (None, None))))
         )
     except Exception:
         return ()  # what forward raises is told where the model is checked
@@ -105,10 +106,15 @@ def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
         state.put()
 
 
+def _reformed(tensor: Any, before: Any) -> bool:
+    """Whether it has another shape or type, which a program's buffer cannot have."""
+    return bool(tensor.shape != before.shape or tensor.dtype != before.dtype)
+
+
 def _moved(tensor: Any, old: Any, before: Any) -> bool:
     import torch
 
-    if tensor is not old or tensor.shape != before.shape or tensor.dtype != before.dtype:
+    if tensor is not old:
         return True
     return not torch.equal(tensor, before)
 
@@ -136,7 +142,8 @@ def assignments_written(module: Any) -> Iterator[None]:
             if new is None or new is tensor:
                 continue
             if new.shape == tensor.shape and new.dtype == tensor.dtype:
-                tensor.copy_(new)
+                # A copy: export cannot write an input, such as another buffer, as it is.
+                tensor.copy_(new.clone())
                 inner._buffers[name] = tensor
         return result
 

@@ -201,6 +201,15 @@ def _decode_export(error: BaseException) -> Problem | None:
             else "Use an operator whose result has a shape known from its inputs' shapes.",
             frame=frame,
         )
+    if "fake tensor in the exported program constant" in text:
+        return Problem(
+            "GC003",
+            "forward makes a tensor that export cannot follow: by a write to `.data`, or by "
+            f"`torch.autograd.grad` inside of it{at(frame)}.",
+            "Write in place (`self.mean.copy_(...)`) and hold what is written in a buffer; a "
+            "gradient penalty cannot be exported.",
+            frame=frame,
+        )
     if ".numpy() is not supported" in text:
         return Problem(
             "GC003",
@@ -282,6 +291,16 @@ def _decode_joint(error: BaseException, workload: Workload, exported: Any) -> Pr
             "GC008",
             "A tensor that requires a gradient (a parameter or an input) is written in forward.",
             "Use a changed copy of it, or detach the input.",
+        )
+    if "USER_INPUT or BUFFER, got" in text:
+        frozen = "InputKind.PARAMETER" in text
+        _, frame = _place_of_op(exported, writes_in_place)
+        return Problem(
+            "GC008",
+            f"A {'frozen parameter' if frozen else 'tensor that is no buffer'} is written in "
+            f"forward, which a joint graph has no place for{at(frame)}.",
+            "Hold it in a buffer (`self.register_buffer(...)`), which a program can write.",
+            frame=frame,
         )
     if was_modified(error):
         node, frame = _place_of_op(exported, overwrites)

@@ -32,6 +32,11 @@ from graphcheck.workload.types import Workload
 __all__ = ["FrozenState", "frozen_state"]
 
 
+_LATER = (1, 3, 9, 99, FAR)
+"""Steps after which counted numbers are tried: what happens every 2nd, 4th, 5th, 10th or 100th time
+happens at one of them."""
+
+
 @dataclass(frozen=True)
 class FrozenState:
     """What forward changes (`block.count`, a global `STEP`, `Net.count`), and the gradients that
@@ -83,10 +88,10 @@ def _measured(
     if not changed:
         return None
     started = {where: before.get(where, _inherited(first, around, where)) for where in changed}
-    far = {where: extrapolated(started[where], value) for where, value in changed.items()}
-    for later, values in ((1, changed), (FAR, far)):
-        if later == FAR and all(same(far[where], changed[where]) for where in far):
-            continue
+    for later in _LATER:
+        values = {w: extrapolated(started[w], value, later) for w, value in changed.items()}
+        if later > 1 and all(same(values[where], changed[where]) for where in values):
+            break
         second = copied_with_hooks(workload.module)
         with around.kept():
             _set(second, around, values)

@@ -51,21 +51,23 @@ def same(first: Any, second: Any) -> bool:
     return True
 
 
-def extrapolated(before: Any, after: Any) -> Any:
-    """What a counted number is after FAR such steps, also in lists and dicts; others as they are.
+def extrapolated(before: Any, after: Any, steps: int = FAR) -> Any:
+    """What a counted number is after so many such steps, also in lists and dicts; others as they are.
 
     The later of two snapshots, which it does not change.
     """
     if type(before) is not type(after):
         return after
     if type(after) in (int, float):
-        return before + FAR * (after - before)
+        return before + steps * (after - before)
     if isinstance(after, dict):
         taken = copy.copy(after)
-        taken.update({k: extrapolated(before[k], v) for k, v in after.items() if k in before})
+        taken.update(
+            {k: extrapolated(before[k], v, steps) for k, v in after.items() if k in before}
+        )
         return taken
     if type(after) in (list, tuple) and len(before) == len(after):
-        return type(after)(map(extrapolated, before, after))
+        return type(after)(extrapolated(b, a, steps) for b, a in zip(before, after, strict=True))
     return after
 
 

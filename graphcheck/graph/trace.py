@@ -19,7 +19,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphcheck.graph.library_branches import values_unread
+from graphcheck.graph.module_state import ModuleState
 from graphcheck.graph.near import near_modules
+from graphcheck.graph.surroundings import Surroundings
 from graphcheck.workload.types import Workload
 
 __all__ = [
@@ -71,7 +73,15 @@ def export(workload: Workload, *, strict: bool) -> Any:
     """`torch.export` of the workload; raises whatever torch raises."""
     import torch
 
-    with _every_frame_kept(), values_unread(), warnings.catch_warnings():
+    state = ModuleState(workload.module, Surroundings(workload.module))
+    with (
+        _every_frame_kept(),
+        values_unread(),
+        warnings.catch_warnings(),
+        contextlib.ExitStack() as after,
+    ):
+        # Tracing leaves its fake tensors in attributes and globals that forward assigns.
+        after.callback(state.put)
         # Where it makes training wrong, GC016 says so.
         warnings.filterwarnings("ignore", _ASSIGNED, UserWarning)
         return torch.export.export(

@@ -100,6 +100,10 @@ MODELS = {
     "normal of tensors": (lambda: normal_of_tensors, ROWS),
     "normal of a size": (lambda: lambda h: h + torch.normal(0.5, 2.0, h.shape), ROWS),
     "integers": (lambda: lambda h: h * torch.randint(3, 9, h.shape, dtype=torch.int32), ROWS),
+    "integers like": (
+        lambda: lambda h: h * torch.randint_like(h, 5) + torch.randint_like(h, -2, 3),
+        ROWS,
+    ),
     "classes": (lambda: picked, ROWS),
     "permuted": (lambda: lambda h: h[torch.randperm(4)] * torch.randint(1, 4, (4, 1)), ROWS),
 }

@@ -7,7 +7,14 @@ from typing import Any
 from graphcheck.rewrite.interface import Rewrite
 from graphcheck.rewrite.numerics import times
 
-__all__ = ["REWRITES", "randint", "randint_between", "randperm"]
+__all__ = [
+    "REWRITES",
+    "randint",
+    "randint_between",
+    "randint_like",
+    "randint_like_between",
+    "randperm",
+]
 
 _MOST = 1 << 20
 """A float32 uniform has 2**24 values: among more integers than this, some come visibly oftener."""
@@ -32,6 +39,16 @@ def randint_between(
     inside = torch.ops.aten.clamp.default(whole, 0, high - low - 1)
     shifted = torch.ops.aten.add.Scalar(inside, low)
     return shifted if dtype in (None, torch.int64) else shifted.to(dtype)
+
+
+def randint_like(x: Any, high: Any, *, dtype: Any = None, **options: Any) -> Any:
+    """Integers 0 <= n < high in the shape and, unless told, the dtype of x."""
+    return randint_like_between(x, 0, high, dtype=dtype)
+
+
+def randint_like_between(x: Any, low: Any, high: Any, *, dtype: Any = None, **options: Any) -> Any:
+    """Integers low <= n < high in the shape and, unless told, the dtype of x."""
+    return randint_between(low, high, x.shape, dtype=dtype or x.dtype, device=x.device)
 
 
 def randperm(n: Any, *, dtype: Any = None, device: Any = None, **options: Any) -> Any:
@@ -59,6 +76,20 @@ REWRITES = (
         formula="low + floor((high - low) u), u uniform in [0, 1)",
         source="torch.randint",
         decompose=randint_between,
+    ),
+    Rewrite(
+        name="randint_like",
+        op="aten.randint_like.default",
+        formula="floor(high u), u uniform in [0, 1)",
+        source="torch.randint_like",
+        decompose=randint_like,
+    ),
+    Rewrite(
+        name="randint_like_between",
+        op="aten.randint_like.low_dtype",
+        formula="low + floor((high - low) u), u uniform in [0, 1)",
+        source="torch.randint_like",
+        decompose=randint_like_between,
     ),
     Rewrite(
         name="randperm",
