@@ -137,14 +137,18 @@ def assignments_written(module: Any) -> Iterator[None]:
             if tensor is not None
         ]
         result = original(*args, **kwargs)
-        for inner, name, tensor in before:
-            new = inner._buffers.get(name)
-            if new is None or new is tensor:
-                continue
-            if new.shape == tensor.shape and new.dtype == tensor.dtype:
-                # A copy: export cannot write an input, such as another buffer, as it is.
-                tensor.copy_(new.clone())
-                inner._buffers[name] = tensor
+        written = [
+            # A copy of each before the first is written: buffers may have changed places.
+            (inner, name, tensor, new.clone())
+            for inner, name, tensor in before
+            if (new := inner._buffers.get(name)) is not None
+            and new is not tensor
+            and new.shape == tensor.shape
+            and new.dtype == tensor.dtype
+        ]
+        for inner, name, tensor, new in written:
+            tensor.copy_(new)
+            inner._buffers[name] = tensor
         return result
 
     # That of the class may be written out, and begin with self.

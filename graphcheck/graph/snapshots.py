@@ -52,9 +52,9 @@ def same(first: Any, second: Any) -> bool:
 
 
 def extrapolated(before: Any, after: Any, steps: int = FAR) -> Any:
-    """What a counted number is after so many such steps, also in lists and dicts; others as they are.
+    """What a counted number is after so many such steps, also in lists and dicts.
 
-    The later of two snapshots, which it does not change.
+    Others as they are: the later of two snapshots, which it does not change.
     """
     if type(before) is not type(after):
         return after
