@@ -41,6 +41,9 @@ __all__ = [
 ]
 
 
+_UNFOLLOWED = "fake tensor in the exported program constant"
+
+
 def diagnose_export(error: BaseException, workload: Workload) -> Problem:
     """The reason why `torch.export.export` failed; further problems of the model in `others`.
 
@@ -53,14 +56,26 @@ def diagnose_export(error: BaseException, workload: Workload) -> Problem:
     seen = examine(workload)
     found = _all_problems(seen, workload)
     if decoded is None and not any(problem.fatal for problem in found):
-        what = f"{workload.root_type} runs in eager PyTorch but cannot be exported"
-        decoded = Problem(
-            "GC003",
-            f"{what}: {_own_words(error)}{at(_frame(error))}.",
-            "Replace the named operation by tensor operations, or move it out of forward.",
-            frame=_frame(error),
-        )
+        decoded = _not_exported(error, workload)
     return _together([decoded, *found] if decoded else found)
+
+
+def _not_exported(error: BaseException, workload: Workload) -> Problem:
+    """What is said where nothing better is known than the words of torch."""
+    frame = _frame(error)
+    what = f"{workload.root_type} runs in eager PyTorch but cannot be exported"
+    told = f"{what}: {_own_words(error)}{at(frame)}."
+    hint = "Replace the named operation by tensor operations, or move it out of forward."
+    if _UNFOLLOWED in str(error):
+        told = (
+            "forward makes a tensor that export cannot follow: by a write to `.data`, or by "
+            f"`torch.autograd.grad` inside of it{at(frame)}."
+        )
+        hint = (
+            "Write in place (`self.mean.copy_(...)`) and hold what is written in a buffer; a "
+            "gradient penalty cannot be exported."
+        )
+    return Problem("GC003", told, hint, frame=frame)
 
 
 def worth_retrying(error: BaseException) -> bool:
@@ -69,7 +84,7 @@ def worth_retrying(error: BaseException) -> bool:
     Not after a write to `parameter.data`: strict export lets it pass, and torch 2.14 then dies of
     SIGSEGV in joint capture (aten.set_ on a fake tensor).
     """
-    return "fake tensor in the exported program constant" not in str(error)
+    return _UNFOLLOWED not in str(error)
 
 
 def diagnose_joint(error: BaseException, workload: Workload, exported: Any) -> Problem:
@@ -199,15 +214,6 @@ def _decode_export(error: BaseException) -> Problem | None:
             "CTC loss is such an operator: compute it outside the exported model."
             if "ctc_loss" in op
             else "Use an operator whose result has a shape known from its inputs' shapes.",
-            frame=frame,
-        )
-    if "fake tensor in the exported program constant" in text:
-        return Problem(
-            "GC003",
-            "forward makes a tensor that export cannot follow: by a write to `.data`, or by "
-            f"`torch.autograd.grad` inside of it{at(frame)}.",
-            "Write in place (`self.mean.copy_(...)`) and hold what is written in a buffer; a "
-            "gradient penalty cannot be exported.",
             frame=frame,
         )
     if ".numpy() is not supported" in text:

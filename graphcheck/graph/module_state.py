@@ -19,10 +19,13 @@ class ModuleState:
 
     def __init__(self, module: Any, around: Surroundings | None = None) -> None:
         """With `around`, what is outside of the module belongs to its state."""
+        import torch
+
         self._outside = around.now() if around else None
         self._modules = [
             (inner, _all_held(inner._buffers), _all_held(_attributes(inner)))
             for inner in module.modules()
+            if not isinstance(inner, torch.jit.ScriptModule)  # it keeps its own, in C++
         ]
 
     def put(self) -> None:
