@@ -20,8 +20,8 @@ device. Nothing fails; from the second step on the program computes something el
 PyTorch.
 
 The finding is measured: the loss and the gradients of a step with what the step before it has left
-are compared with those of the first step, and for numbers that are counted those of a thousand
-steps later, too. Values that are only kept to be looked at (an attention map, a log) are not
+are compared with those of the first step, and for numbers that are counted those of 3, 9, 99 and
+1000 steps later, too. State in iterators and in closures' numbers is not seen. Values that are only kept to be looked at (an attention map, a log) are not
 reported.
 
 Draws of Python's `random` or of NumPy's generators are constants in the same way, also those of a

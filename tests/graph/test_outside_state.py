@@ -203,9 +203,9 @@ def put_back() -> Iterator[None]:
     ("kind", "name", "later", "line"),
     [
         (Global, "STEP", 1, "STEP += 1"),
-        (WarmingUp, "STEP", 1000, "STEP += 1"),
+        (WarmingUp, "STEP", 99, "STEP += 1"),
         (ByAFunction, "STATE", 1, 'STATE["n"] += 1'),
-        (EntryWarmingUp, "STATE", 1000, 'STATE["n"] += 1'),
+        (EntryWarmingUp, "STATE", 99, 'STATE["n"] += 1'),
         (Listed, "LOG", 1, "LOG.append(1)"),
         (Recurrent, "HELD", 1, "HELD = h.detach()"),
         (OfItsClass, "OfItsClass.count", 1, "OfItsClass.count += 1"),
@@ -213,12 +213,12 @@ def put_back() -> Iterator[None]:
         (
             OfTheTypeWarmingUp,
             "OfTheTypeWarmingUp.count",
-            1000,
+            99,
             "self.__class__.count += 1",
         ),
         (ByAClassMethod, "ByAClassMethod.count", 1, "cls.count += 1"),
         (OfItsBase, "Base.entries", 1, "self.entries.append(1)"),
-        (FromADefault, "count", 1000, "self.count += 1"),
+        (FromADefault, "count", 99, "self.count += 1"),
         (OfAnObject, "CONFIG.step", 1, "CONFIG.step += 1"),
         (Array, "TOTAL", 1, "TOTAL[0] += 1"),
     ],
@@ -239,7 +239,7 @@ def test_what_does_not_matter_is_not(kind: type[Base]) -> None:
 def test_the_sentence() -> None:
     (problem,) = precheck(Workload(WarmingUp(), (X,), root_type="WarmingUp"))
     assert problem.message.startswith(
-        "Export keeps STEP as it was while tracing, but forward changes it: at step 1000 the "
+        "Export keeps STEP as it was while tracing, but forward changes it: at step 99 the "
         "gradient of fc."
     )
     assert problem.message.endswith(
