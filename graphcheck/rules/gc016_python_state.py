@@ -21,8 +21,8 @@ PyTorch.
 
 The finding is measured: the loss and the gradients of a step with what the step before it has left
 are compared with those of the first step, and for numbers that are counted those of 3, 9, 99 and
-1000 steps later, too. State in iterators and in closures' numbers is not seen. Values that are only kept to be looked at (an attention map, a log) are not
-reported.
+1000 steps later, too. State in iterators and in closures' numbers is not seen.
+Values that are only kept to be looked at (an attention map, a log) are not reported.
 
 Draws of Python's `random` or of NumPy's generators are constants in the same way, also those of a
 generator that the model or its file keeps (`self.rng = numpy.random.default_rng(0)`). They are told
