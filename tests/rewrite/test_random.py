@@ -67,6 +67,12 @@ def picked(h):
     return h.gather(1, columns)[rows] * h.gather(1, one)[rows]
 
 
+def like(h):
+    """Whole numbers in shape and dtype of a tensor without gradient."""
+    plain = h.detach()
+    return h * torch.randint_like(plain, 5) + torch.randint_like(plain, -2, 3)
+
+
 def depth(h):
     """Stochastic depth, as torchvision writes it."""
     noise = torch.empty([h.shape[0]] + [1] * (h.dim() - 1)).bernoulli_(0.7)
@@ -100,10 +106,7 @@ MODELS = {
     "normal of tensors": (lambda: normal_of_tensors, ROWS),
     "normal of a size": (lambda: lambda h: h + torch.normal(0.5, 2.0, h.shape), ROWS),
     "integers": (lambda: lambda h: h * torch.randint(3, 9, h.shape, dtype=torch.int32), ROWS),
-    "integers like": (
-        lambda: lambda h: h * torch.randint_like(h, 5) + torch.randint_like(h, -2, 3),
-        ROWS,
-    ),
+    "integers like": (lambda: like, ROWS),
     "classes": (lambda: picked, ROWS),
     "permuted": (lambda: lambda h: h[torch.randperm(4)] * torch.randint(1, 4, (4, 1)), ROWS),
 }
