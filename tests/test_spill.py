@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import mmap
 import tempfile
 from pathlib import Path
@@ -160,6 +161,7 @@ def share_of_an_oracle():
     from graphcheck.workload.types import Workload
 
     module = torch.nn.Sequential(*[torch.nn.Linear(2048, 2048) for _ in range(8)])
+    gc.collect()
     spill.release()
     before = anonymous_bytes()
     oracle = Oracle(Workload(module, (torch.ones(1, 2048),)), learning_rate=0.1)
