@@ -84,7 +84,8 @@ def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
         for name, target in exported.graph_signature.inputs_to_buffers.items()
         if is_written(nodes[name])
     }
-    if all(name in written for name, _ in workload.module.named_buffers()):
+    whole = all(name in written for name, _ in workload.module.named_buffers())
+    if whole and not any(map(_converts, exported.graph_module.graph.nodes)):
         return ()
     args, kwargs = workload.copied_inputs()
     # It shares the weights, of which a large model has no room for a copy.
@@ -104,6 +105,15 @@ def dropped_assignments(exported: Any, workload: Workload) -> tuple[str, ...]:
         return ()  # what forward raises is told where the model is checked
     finally:
         state.put()
+
+
+def _converts(node: Any) -> bool:
+    """Whether a node writes values of another type into a tensor, as an assignment would not."""
+    import torch
+
+    if node.target is not torch.ops.aten.copy_.default:
+        return False
+    return len({getattr(value.meta.get("val"), "dtype", None) for value in node.args[:2]}) > 1
 
 
 def _reformed(tensor: Any, before: Any) -> bool:

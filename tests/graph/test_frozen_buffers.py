@@ -82,6 +82,28 @@ class Longer(Norm):
         return y
 
 
+class Halves(nn.Module):
+    """A whole number that becomes a fraction; on the outermost module export writes it cut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(4, 2)
+        self.register_buffer("n", torch.tensor(0))
+        self.n: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.n = self.n + 0.5
+        return self.layer(x).square().mean() * self.n
+
+
+def test_another_type_is_told() -> None:
+    with pytest.raises(
+        ModelError, match=r"the buffer n as it was .* at step 1 the gradient of lay"
+    ):
+        exported_program(Workload(Halves(), (X,)))
+
+
 class Unchanged(Norm):
     def forward(self, x: Tensor) -> Tensor:
         self.mean = self.mean.to(x.dtype)
