@@ -11,7 +11,7 @@ from typing import Any
 from graphcheck.graph.held import Held, held, restored
 from graphcheck.graph.surroundings import Surroundings
 
-__all__ = ["ModuleState"]
+__all__ = ["ModuleState", "plain_attributes"]
 
 
 class ModuleState:
@@ -23,7 +23,7 @@ class ModuleState:
 
         self._outside = around.now() if around else None
         self._modules = [
-            (inner, _all_held(inner._buffers), _all_held(_attributes(inner)))
+            (inner, _all_held(inner._buffers), _all_held(plain_attributes(inner)))
             for inner in module.modules()
             if not isinstance(inner, torch.jit.ScriptModule)  # it keeps its own, in C++
         ]
@@ -35,10 +35,11 @@ class ModuleState:
         for inner, buffers, attributes in self._modules:
             _put_all(inner._buffers, buffers, list(inner._buffers))
             # Past the module's own __setattr__, which would register a tensor's module.
-            _put_all(vars(inner), attributes, list(_attributes(inner)))
+            _put_all(vars(inner), attributes, list(plain_attributes(inner)))
 
 
-def _attributes(inner: Any) -> dict[str, Any]:
+def plain_attributes(inner: Any) -> dict[str, Any]:
+    """What a module holds beside what every nn.Module does."""
     import torch
 
     own = vars(torch.nn.Module()).keys()

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphcheck.graph.gradient_hooks import copied_with_hooks
+from graphcheck.graph.module_state import plain_attributes
 from graphcheck.graph.outside_writes import MISSING, changed_targets
 from graphcheck.graph.own_sources import LIBRARIES
 from graphcheck.graph.snapshots import FAR, extrapolated, merged, same, snapshot
@@ -30,7 +31,6 @@ from graphcheck.graph.wrong_gradients import (
 from graphcheck.workload.types import Workload
 
 __all__ = ["FrozenState", "frozen_state"]
-
 
 _LATER = (1, 3, 9, 99, FAR)
 """Steps after which counted numbers are tried: what happens every 2nd, 4th, 5th, 10th or 100th time
@@ -59,7 +59,7 @@ def frozen_state(workload: Workload) -> FrozenState | None:
     None when forward changes none, when they change no gradient and not the loss, or when the model
     does not run (which other checks report). Costs nothing unless a method of the model's own
     classes writes to an attribute, or a function of their files to something global; then up to
-    three forward and backward passes on copies, after which globals are put back. Values in objects
+    six forward and backward passes on copies, after which globals are put back. Values in objects
     of other classes are seen only where a global stands for the object.
     """
     try:
@@ -109,14 +109,10 @@ _Where = tuple[str, str] | int
 
 def _state(module: Any, around: Surroundings) -> dict[_Where, Any]:
     """Snapshots of the plain attributes, and of the variables outside."""
-    import torch
-
-    own = vars(torch.nn.Module()).keys()
     found: dict[_Where, Any] = {
         (path, name): snapshot(value)
         for path, inner in module.named_modules()
-        for name, value in vars(inner).items()
-        if name not in own
+        for name, value in plain_attributes(inner).items()
     }
     for number, variable in enumerate(around.variables):
         if variable.value() is not MISSING:
